@@ -66,7 +66,8 @@ EXPRESSIONS: Final[dict[str, Callable[[Builder, Value, Value], Value]]] = {
 
 class Tiles(NamedTuple):
     """Tiles of ``rows`` by ``cols`` vectors, rows ``ld`` vectors apart; the result is ``high`` by ``wide`` of
-    them."""
+    them.
+    """
 
     name: str
     rows: int
@@ -87,7 +88,8 @@ TILES: Final = (
     Tiles("row 1x56, in L2", 1, 56, 56, 35, 1),
 )
 """Of one row of pixels on 14x14 and 56x56, of depthwise convolutions, of products, and of what is computed in
-planes."""
+planes.
+"""
 
 _DRIVER: Final = """
 /* The hook on all tiles of a result, as a kernel calls it. */

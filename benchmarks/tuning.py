@@ -86,7 +86,8 @@ def runs(model: gw.Model, feeds: Mapping[str, Any]) -> Callable[[int], None]:
 
 def summary(known: Workloads) -> dict[str, Any]:
     """How many workloads and ways were measured; of how many a way takes less time than the predicted one in
-    the whole interval, and of how many it is taken."""
+    the whole interval, and of how many it is taken.
+    """
     measured = {name: each for name, each in known.items() if any(each.times.values())}
     changed = [each for each in measured.values() if each.taken != each.base]
     gains = ((each, each.times[each.taken]) for each in changed)

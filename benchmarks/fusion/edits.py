@@ -56,7 +56,8 @@ class Stage:
     @classmethod
     def of(cls, module: Module, options: Options) -> Stage:
         """``module``, which stays as it is, after all passes before fusion. With an ISA in ``options``, this
-        CPU need not have it."""
+        CPU need not have it.
+        """
         load()
         options = for_this_cpu(options) if options.isa == "auto" else options
         module = clone_module(module)

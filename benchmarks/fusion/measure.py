@@ -16,7 +16,8 @@ Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
 ROTATIONS: Final = {"hot": 0, "l2": 4 << 20, "l3": 96 << 20}
 """Bytes that runs rotate through before they come back to the same arrays: none, more than L2, more than L3.
-Weights and intermediate values stay where they are."""
+Weights and intermediate values stay where they are.
+"""
 MOST_SETS: Final = 4096
 STAGGER: Final = 2048 + 64
 """Bytes by which arrays lie apart beyond whole pages: equal offsets within a page would slow loads down."""

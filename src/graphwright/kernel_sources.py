@@ -50,7 +50,8 @@ def kernel_sources(package: Package) -> dict[str, str]:
 
 def standalone_files(targets: Sequence[tuple[str, TargetCode]]) -> dict[str, str]:
     """The files of all generated kernels of ``targets``, given with the ISA of each, by name; with several
-    ISAs, names contain the ISA."""
+    ISAs, names contain the ISA.
+    """
     several, names = len({isa for isa, _ in targets}) > 1, UniqueNames()
     sources: dict[str, str] = {}
     commands: list[Sequence[str]] = []

@@ -40,7 +40,8 @@ MEMORY = 4 << 30
 """Bytes of address space."""
 SECONDS = 20.0
 """Of processor time, after which a mutant is interrupted: a loop may run 2^31 times, if the model says so.
-One that goes on for as long again has hung."""
+One that goes on for as long again has hung.
+"""
 SILENCE = 300.0
 """Seconds after which a child that says nothing has hung, however busy the machine is."""
 CHILD = 2000

@@ -1,5 +1,6 @@
 """Random programs: tasks over buffers, on several streams, with Ifs and loops inside each other; planned as
-the compiler does it."""
+the compiler does it.
+"""
 
 from __future__ import annotations
 

@@ -139,7 +139,8 @@ DISPUTED = {
     "test_maxunpool_export_with_output_shape",
 }
 """Resize: expects the last corner at a fractional size, before it is rounded down. MaxUnpool: expects places
-in the shape that would be inferred, not in the given one (onnx/onnx#2398). ONNX Runtime disagrees as well."""
+in the shape that would be inferred, not in the given one (onnx/onnx#2398). ONNX Runtime disagrees as well.
+"""
 UNTESTED = ("training", "bernoulli")
 """Random numbers, and what depends on them."""
 COVERED = 1600
@@ -226,7 +227,8 @@ CONTRIBUTED = {
     *((op_type, 1) for op_type in EXPERIMENTAL),
 }
 """What is written in the default domain, though ONNX has no such op or version: by ONNX Runtime's tools, or
-once as experiments."""
+once as experiments.
+"""
 
 
 @pytest.mark.parametrize(("domain", "op_type"), [k for k in MAPPINGS if k[0] == ""])

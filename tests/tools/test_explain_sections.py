@@ -1,5 +1,6 @@
 """``graphwright explain --passes``, ``--layouts``, ``--shapes`` and ``--kernels``: of a small model whose
-numbers are known, as text and as JSON, from a package and from a model that is compiled for it."""
+numbers are known, as text and as JSON, from a package and from a model that is compiled for it.
+"""
 
 from __future__ import annotations
 

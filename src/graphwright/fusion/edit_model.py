@@ -28,7 +28,8 @@ FEATURES: Final = (
     *(part for part in PARTS if part not in ("launch", "anchor", "kept", "flat_cheap", "flat_costly")),
 )
 """Arithmetic that leaves a flat loop is counted where it arrives. Launches count only in the roofline, so
-that fewer launches are a gain whatever the coefficients."""
+that fewer launches are a gain whatever the coefficients.
+"""
 LIMIT: Final = 3.0
 """The largest absolute value of a feature: larger ones were not measured."""
 FILE: Final = Path(__file__).with_suffix(".json")

@@ -46,7 +46,8 @@ PARTS: Final = (
 with reductions, ``store`` the simple epilogue of a library kernel, ``hook`` a generated epilogue. ``walk``
 and ``kept``: operands and intermediate values that a row reads again; ``columns``: reductions over other axes
 than the last; ``spill``: rows that exceed the L1 cache; ``crowded``: costly operations that share the
-registers of a hook with others; ``aliased``: rows of a tile in the same sets of the L1 cache."""
+registers of a hook with others; ``aliased``: rows of a tile in the same sets of the L1 cache.
+"""
 _STREAMS: Final = ("streams", "spill")
 
 Parts = defaultdict[str, float]

@@ -26,7 +26,8 @@ from graphwright.records import dataclass
 
 MARGIN: Final = 0.02
 """The least predicted log(time of one kernel / time of two) for which a kernel is split: smaller differences
-are within the accuracy of the model."""
+are within the accuracy of the model.
+"""
 MOST_NODES: Final = 32
 """Larger kernels are not split, as the time to compare all cuts grows with the square of the nodes."""
 

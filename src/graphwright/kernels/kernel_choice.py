@@ -41,7 +41,8 @@ class NotTaken:
 @dataclass(frozen=True)
 class KernelChoice:
     """The kernels that compute the node at ``place``, and the alternatives. ``taken`` is empty if Python runs
-    the node. ``ns`` is None if there is no alternative to compare with."""
+    the node. ``ns`` is None if there is no alternative to compare with.
+    """
 
     place: str
     taken: tuple[str, ...]

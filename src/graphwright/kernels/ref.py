@@ -13,7 +13,8 @@ PLUGIN_PREFIX: Final = "plugin_"
 @dataclass(frozen=True)
 class KernelRef:
     """A kernel: its ``symbol`` in the generated shared object ``module``, or in the kernel library if
-    ``module`` is empty."""
+    ``module`` is empty.
+    """
 
     symbol: str
     module: str = ""

@@ -51,7 +51,8 @@ def select_kernels(
     choices: Choices = NOTHING_MEASURED,
 ) -> Selection:
     """Chooses kernels for ``graph`` and the regions of its control flow. Packed constants are added to the
-    graph. ``generated`` has the kernels of other graphs; those of this graph are added to it."""
+    graph. ``generated`` has the kernels of other graphs; those of this graph are added to it.
+    """
     registry.load()
     generated = GeneratedKernels() if generated is None else generated
     context = Context(target, module.constants, module.symbols, numerics, generated, choices)
@@ -100,7 +101,8 @@ def _step(node: Node, context: Context) -> SelectedNode:
 
 def _no_kernel_on_blocks(node: Node, reasons: Sequence[str]) -> PluginError:
     """The error for an op whose ``blocked_form`` promises a kernel that does not exist; references need
-    row-major operands."""
+    row-major operands.
+    """
     op = type(node.op)
     message = f"{op.name} accepts channel-blocked layouts, but no kernel does: {'; '.join(reasons) or 'none'}"
     hint = "register a candidate that accepts these layouts, or return a reason from blocked_form"

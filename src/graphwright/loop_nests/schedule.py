@@ -103,7 +103,8 @@ def _rows(whole: Schedule, limits: Limits) -> Schedule:
 
 def _may_unroll(whole: Schedule, limits: Limits) -> bool:
     """Whether rows are short and not known to come from memory, and iterations divide the innermost grid
-    axis."""
+    axis.
+    """
     grid = [extent for k, extent in enumerate(whole.axes) if k not in whole.reduced]
     elements = product(whole.axes)
     if isinstance(elements, int) and elements > limits.unroll_elements:

@@ -46,7 +46,8 @@ class Code(enum.IntEnum):
 @dataclass(frozen=True)
 class Instruction:
     """``a`` and ``b`` are registers, except for CONST and DIM. ``note`` explains a failed check and names the
-    node."""
+    node.
+    """
 
     code: Code
     a: int

@@ -25,7 +25,8 @@ _NULL, _FUNCTION = -1, -2
 
 def words_of(plain: dict[str, Any]) -> bytes:
     """Encodes a program given as plain lists. Raises OverflowError for a number beyond int64, and KeyError,
-    TypeError or ValueError for malformed lists; the decoder checks everything else."""
+    TypeError or ValueError for malformed lists; the decoder checks everything else.
+    """
     words = array("q", (MAGIC, VERSION))
     words.extend(len(plain[section]) for section in SECTIONS)
     for _, dtype, dims in (*plain["inputs"], *plain["outputs"]):

@@ -267,7 +267,8 @@ class ShapeInference:
 
     def replace_failed(self, node: Node, failed: dict[Graph, tuple[Diagnostic, ...]]) -> None:
         """Replaces branches that cannot run with these sizes by ones that fail when taken, and infers
-        ``node`` again. If no branch can run, that is an error."""
+        ``node`` again. If no branch can run, that is an error.
+        """
         sound = [region for region in node.regions if region not in failed]
         if not sound:
             for diagnostics in failed.values():

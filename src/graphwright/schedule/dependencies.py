@@ -10,7 +10,8 @@ from graphwright.records import dataclass, field
 @dataclass(frozen=True)
 class Access:
     """One access of a task to a buffer. ``part`` identifies disjoint parts of the buffer: writes to different
-    parts do not depend on each other."""
+    parts do not depend on each other.
+    """
 
     buffer: int
     part: Hashable

@@ -60,7 +60,8 @@ class Target(Protocol):
 
     def node_refusal(self, node: Node) -> Refusal | None:
         """The reason, with code FUSE_TARGET, why a fused kernel cannot contain ``node``; None if it can. The
-        dtypes of the node are supported."""
+        dtypes of the node are supported.
+        """
 
     def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> Refusal | None:
         """The reason, with code FUSE_TARGET, why one kernel cannot compute ``nodes``, whose loop nest is

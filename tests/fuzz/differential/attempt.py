@@ -29,7 +29,8 @@ SINGLE = frozenset(
 @dataclass(frozen=True)
 class Mismatch:
     """How the engines differ. ``kind`` is values, shape, dtype, refusal, acceptance, exception or
-    unjudged."""
+    unjudged.
+    """
 
     seed: int
     kind: str

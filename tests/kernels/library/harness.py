@@ -227,7 +227,8 @@ HOOK(fail) {
 @cache
 def hook(name: str) -> int:
     """The address of a hook: ``scale`` (3 * tile + 1, and a count of the writes), ``part`` (both results of a
-    tile, and a count) or ``fail`` (returns 7)."""
+    tile, and a count) or ``fail`` (returns 7).
+    """
     source = _folder() / "hooks.c"
     source.write_text(_HOOKS)
     opened = ctypes.CDLL(str(compile_c([source], "hooks", ("gcc",), ("-O1", "-std=c11"))))
@@ -291,7 +292,8 @@ def call_hooked(
     shape: tuple[int, int, int], *, chunks: Chunks | None = None,
 ) -> Array:  # fmt: skip
     """What the hook ``scale`` stored for a logical output [batch, rows, cols], each element once: the same
-    where it finds its tiles in the output already."""
+    where it finds its tiles in the output already.
+    """
     stored = [_hooked(kernel, operands[:-1], args, grid, scratch, shape, chunks, x) for x in (False, True)]
     assert np.array_equal(*stored, equal_nan=True)
     return stored[0]
@@ -334,7 +336,8 @@ def strided(
 ) -> tuple[Array, tuple[int, ...]]:
     """``values`` in guarded memory with its axes in ``order`` (outermost first), ``gap`` elements after
     each row of the inmost axis and ``step`` from one of its elements to the next; returns the view and its
-    element strides."""
+    element strides.
+    """
     strides = [0] * values.ndim
     stride = step
     for position, axis in enumerate(reversed(order)):

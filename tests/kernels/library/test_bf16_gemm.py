@@ -1,5 +1,6 @@
 """Products of bf16 against float64 of rounded operands: sizes, strides, both dtypes, with and without the
-instruction."""
+instruction.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ def blocked(isa: Isa) -> Layout:
 
 def to_blocks(x: Any, isa: Isa, *, at_end: bool = True, gap: int = 0) -> Array:
     """``x`` [N, C, H, W] in guarded memory, NaN in the pad lanes and in ``gap`` channel blocks and pixels
-    after each image and row."""
+    after each image and row.
+    """
     packed = pack(x, blocked(isa))
     packed[:, x.shape[1] // isa.lanes :, ..., x.shape[1] % isa.lanes :] = np.nan
     n, c, h, w, lanes = packed.shape

@@ -65,7 +65,8 @@ _FRACTION: Final = (
     "0.00021565972f", "0.001248229f", "0.009673775f", "0.055486184f", "0.24022909f", "0.69314706f",
 )  # fmt: skip
 """Coefficients of 2^n for n in [0, 1), highest power first, without the last, 1
-(``benchmarks.vmath_coefficients``)."""
+(``benchmarks.vmath_coefficients``).
+"""
 _CENTERED: Final = (
     "0.00015326463f", "0.0013390806f", "0.009618506f", "0.0555036f", "0.24022648f", "0.6931472f",
 )  # fmt: skip
@@ -168,7 +169,8 @@ class Attention:
 
     def scratch_bytes(self, isa: Isa) -> Dim:
         """The bytes of a packed block of keys and values, of tiles of queries and scores, and of the
-        accumulators."""
+        accumulators.
+        """
         tile, panel, in_run = tile_rows(isa), panel_columns(isa), _RUN_UNITS * _UNIT_TILES
         keys = minimum(ceildiv(self.keys, panel) * panel, KEY_BLOCK)
         width = ceildiv(self.width, panel) * panel
@@ -180,7 +182,8 @@ class Attention:
 
     def work_ns(self, isa: Isa, in_bf16: bool = False) -> Dim:
         """The predicted time on one core, in nanoseconds: both products, the exponentials, and reading keys
-        and values."""
+        and values.
+        """
         scores = floordiv(self.batch * self.heads * self.queries * self.keys, 1 + int(self.causal))
         read = self.batch * self.kv_heads * self.keys * (self.depth + self.width)
         fmas, cycles = scores * (self.depth + self.width), floordiv(25 * scores, isa.lanes)
@@ -240,7 +243,8 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 def _product(rows: int, vectors: int, pairs: bool) -> str:
     """A C function for c[rows][vectors * VL] (+)= a[rows][k] @ b[k][NR], with accumulators in registers. Rows
     of a and c are PITCH elements apart. If there are few rows, k is split over several sets of accumulators,
-    as each FMA would otherwise wait for the one before."""
+    as each FMA would otherwise wait for the one before.
+    """
     splits = min(4, -(-FMA_SUMS // (rows * vectors)))
     turn = max(splits, 2)
     cells = [(r, v) for r in range(rows) for v in range(vectors)]
@@ -292,7 +296,8 @@ static const product {kind}product_of[MR][2] = {{
 
 def _reductions(isa: Isa, name: str, combined: str) -> str:
     """C function that combines the lanes of each of ``isa.lanes`` vectors: lane r of the result is that of
-    vector r. Each step combines the halves of all rows, and puts the results of two vectors in one."""
+    vector r. Each step combines the halves of all rows, and puts the results of two vectors in one.
+    """
     count = isa.lanes
     lines = [f"GW_INLINE vf {name}(const vf *rows) {{"]
     lines += [f"    vf x{r} = rows[{r}];" for r in range(count)]
@@ -316,7 +321,8 @@ def _reductions(isa: Isa, name: str, combined: str) -> str:
 
 def _powers(isa: Isa, name: str, count: int) -> str:
     """A C function for 2^x with x <= 0, which keeps NaN. It processes several vectors in parallel to hide
-    latency. With AVX2, subnormal results are 0."""
+    latency. With AVX2, subnormal results are 0.
+    """
     v4 = isa.vector_bytes == 64
     reduced = _FLOORED if v4 else _ROUNDED
     first, second, *others = _FRACTION if v4 else _CENTERED

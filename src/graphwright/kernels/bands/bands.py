@@ -27,7 +27,8 @@ SYMBOL: Final = "gw_bands"
 MOST_STAGES: Final = 8
 _UNITS: Final = 8
 """The wanted units per image, for several threads. More units cost time: the rows shared by two bands are
-computed twice at each start of a unit."""
+computed twice at each start of a unit.
+"""
 MOST_ARGS: Final = 64
 MOST_OPERANDS: Final = 32
 """The most operands of a stage, including those of its hook."""
@@ -36,17 +37,20 @@ ABI: Final = Abi("bands", (), ("args", "stages", "rows", "unit", "scratch"))
 """``args``: the number of all arguments; ``rows``: rows of the last result per band; ``unit``: bands per unit
 of the grid; ``scratch``: bytes for the stage that needs the most. Then, for each stage, follow :data:`STAGE`,
 the arguments of its kernel for all rows, and those of its hook. The operands are those of all stages,
-including hooks; intermediate images are absent."""
+including hooks; intermediate images are absent.
+"""
 STAGE: Final = Abi("stage", (), ("kind", "args", "operands", "result", "pixels", "images"))
 """``kind``: the position in :data:`KINDS`; ``args`` and ``operands``: their numbers; ``result`` and
 ``pixels``: for a hook that writes an intermediate image, this operand and the argument with its number of
-pixels, else -1; ``images``: a bit mask of the hook's operands that are images of the result's shape."""
+pixels, else -1; ``images``: a bit mask of the hook's operands that are images of the result's shape.
+"""
 
 
 @dataclass(frozen=True)
 class Kind:
     """A kernel that can be a stage. ``scratch``: bytes that suffice for any number of rows up to that in its
-    args."""
+    args.
+    """
 
     symbol: str
     abi: Abi

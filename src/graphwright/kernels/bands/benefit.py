@@ -47,7 +47,8 @@ def rows_of_band(isa: Isa, stages: Sequence[bands.Stage]) -> Dim:
 def worth_banding(isa: Isa, forms: Sequence[Sequence[Costed]]) -> list[slice]:
     """The parts of a chain that should run in bands: the disjoint ones that save the most time in total.
     ``forms``: the chain with numbers for all sizes, once for each guess of unknown ones; the first guess for
-    which a part saves time counts. The search is dynamic programming over the ends of parts."""
+    which a part saves time counts. The search is dynamic programming over the ends of parts.
+    """
     best: list[tuple[int, list[slice]]] = [(0, [])] * 2  # for the first 0, 1, ... stages
     for end in range(2, len(forms[0]) + 1):
         found = [best[-1]]
@@ -62,7 +63,8 @@ def worth_banding(isa: Isa, forms: Sequence[Sequence[Costed]]) -> list[slice]:
 
 def saved_ns(isa: Isa, part: Sequence[Costed]) -> Dim:
     """The nanoseconds on one core that bands save for a part of a chain; not positive if bands do not pay
-    off."""
+    off.
+    """
     stages = [costed.stage for costed in part]
     images = stages[0].sizes.images
     saved: Dim = sum(

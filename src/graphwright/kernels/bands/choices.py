@@ -26,7 +26,8 @@ class Part:
 
 def ways_of(isa: Isa, stages: Sequence[Stage], predicted: Sequence[slice]) -> dict[str, tuple[Part, ...]]:
     """The alternatives by name, ``predicted`` first: no bands, all stages in bands, bands of half and twice
-    as many rows."""
+    as many rows.
+    """
     parts = [_part(isa, stages, part.start, part.stop) for part in predicted]
     begins = range(0, len(stages) - 1, MOST_STAGES)
     every = [_part(isa, stages, begin, min(begin + MOST_STAGES, len(stages))) for begin in begins]

@@ -267,12 +267,14 @@ class Contraction(Generic[OpT]):
     hook: Hook | None = None
     tiles: Value | None = None
     """A result of the epilogue with one element for each element of the contraction. A kernel may store its
-    tiles there, and then call the hook on them in place."""
+    tiles there, and then call the hook on them in place.
+    """
     second: Value | None = None
     """The right factor of a second product with the same left factor; the hook takes tiles of both."""
     epilogue: Epilogue = field(default_factory=Epilogue)
     """The epilogue that the kernel itself must apply when it stores; a candidate that cannot returns the
-    reason."""
+    reason.
+    """
 
     def operand(self, index: int) -> Value:
         """Operand ``index``, which must be present."""
@@ -312,4 +314,5 @@ class Contraction(Generic[OpT]):
 ContractionCandidate = Callable[[Contraction[Any], Context], Launch | Run | str]
 Groups = Callable[[Node], tuple[int, int]]
 """The number of leading dims of a contraction's output that are batch, and the number of following dims that
-are rows (see the ABI of hooks)."""
+are rows (see the ABI of hooks).
+"""

@@ -30,7 +30,8 @@ from graphwright.records import dataclass
 
 _BLOCK = 128
 """Columns per unit of work: few enough that their running totals stay in the L1 cache, and that there are
-units for several threads."""
+units for several threads.
+"""
 _LANES = 16
 """Rows that are scanned in parallel, one per lane: a single row would wait for the latency of each addition.
 """
@@ -80,7 +81,8 @@ class _Scan:
 
     def _sums_of_rows(self, draft: Draft, first: Dim, inner: Dim) -> tuple[Loop, Loop]:
         """Computes each row of the result from the row before it and a row of ``x``; no separate totals are
-        stored."""
+        stored.
+        """
         source = draft.input(self.node.operand(0), self.sizes)
         target = draft.output(self.node.output, self.sizes)
         count, t, column = draft.size(self.sizes[1]), symbol("t"), first + symbol("i")

@@ -43,7 +43,8 @@ class _OtherKind(Exception):
 
 def on_bytes(kernel: Kernel) -> Kernel:
     """``kernel`` with bytes instead of bools, if it only stores functions of bools; else ``kernel``
-    unchanged."""
+    unchanged.
+    """
     if any(buffer.dtype != BOOL for buffer in kernel.parameters):
         return kernel
     try:

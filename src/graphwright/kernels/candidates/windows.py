@@ -1,5 +1,6 @@
 """Generated kernels for sliding windows, for any float dtype and number of spatial axes: what library kernels
-do not support."""
+do not support.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +170,8 @@ def convolution(node: Node[Conv | ConvTranspose], context: Context) -> Run | str
 @candidate(AveragePool, LpPool)
 def folding_pool(node: Node[AveragePool | LpPool], context: Context) -> Run | str:
     """Computes each element of the result separately, as a sum over the taps inside the input (of powers for
-    LpPool)."""
+    LpPool).
+    """
     op, x, y = node.op, node.operand(0), node.output
     dtype = x.type.dtype
     if refusal := _unsupported(dtype, context):
@@ -210,7 +212,8 @@ def _slide(op: Pool, x: Value, y: Value, draft: Draft) -> _Slide:
 
 def _sums_blocks(node: Node[Col2Im]) -> bool:
     """Whether to sum blocks for each pixel. Blocks with gaps are scattered instead, as a sum would test every
-    term."""
+    term.
+    """
     op, dtype = node.op, node.operand(0).type.dtype
     known = op.image is not None and op.block is not None
     return known and set(op.windows.strides) == {1} and dtype in (F32, F64, I32, I64)

@@ -23,7 +23,8 @@ ABI: Final = Abi("require", (), ("left", "right"))
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """They access no memory. Their operands are the outputs of later kernels, which makes those wait for
-    them."""
+    them.
+    """
     taken = {FAIL: (), REQUIRE_EQUAL: ABI.args, REQUIRE_AT_MOST: ABI.args}
     return tuple(
         Extent(name, args, (), grid=UNITS, bounds=within(BITS, *args)) for name, args in taken.items()

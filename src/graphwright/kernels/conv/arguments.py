@@ -94,7 +94,8 @@ class BlockedConvolutionArgs(Arguments):
 @dataclass(frozen=True)
 class BlockedOperandArgs(Arguments):
     """The arguments after the sizes: strides in elements (of images, channel blocks and rows of x, of the
-    residual and of y), and the activation."""
+    residual and of y), and the activation.
+    """
 
     x_n: Dim
     x_cb: Dim

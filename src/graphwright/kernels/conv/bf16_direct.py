@@ -57,13 +57,15 @@ def work_ns(isa: Isa, args: DirectArgs) -> Dim:
 
 def weights_layout(isa: Isa) -> Layout:
     """The layout of weights viewed as :func:`weights_view`: [output blocks, pair blocks, taps, pairs, output
-    channels, 2]."""
+    channels, 2].
+    """
     return Layout((0, 1, 4, 5, 2, 3), ((0, isa.lanes), (3, 2)), zero_padded=True)
 
 
 def weights_view(shape: tuple[int, ...], isa: Isa) -> tuple[int, ...]:
     """Weights [cout, cin, kh, kw] with channels split into blocks, pairs and the two halves of a pair;
-    ``cin`` is a multiple of two vectors."""
+    ``cin`` is a multiple of two vectors.
+    """
     cout, cin, *kernel = shape
     return (cout, cin // (2 * isa.lanes), isa.lanes, 2, *kernel)
 

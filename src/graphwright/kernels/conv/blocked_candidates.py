@@ -37,7 +37,8 @@ _LARGE_SIZES = (1024, 4096, 16384)
 @dataclass(frozen=True)
 class Form:
     """A Winograd convolution with tiles of m x m pixels. ``halved``: half as many tiles per block as are
-    predicted to fit the L2 cache."""
+    predicted to fit the L2 cache.
+    """
 
     tile: Literal[2, 4]
     halved: bool = False
@@ -73,7 +74,8 @@ class BlockedConvolution:
     in_bf16: bool = False
     scale: Value | None = None
     """A scale of the input channels, for each image or shared: it multiplies the weights before each launch.
-    If it differs by image, each image becomes a group with weights of its own."""
+    If it differs by image, each image becomes a group with weights of its own.
+    """
 
     def launch(self, context: Context) -> Launch | Run | str:
         """The kernel that is predicted to be the fastest, or the reason why none supports the epilogue. If
@@ -143,7 +145,8 @@ class BlockedConvolution:
 
     def _chosen(self, forms: Sequence[Form | None], context: Context) -> Form | None:
         """The chosen one of ``forms``, of which the first is predicted to be the fastest; None is the direct
-        kernel."""
+        kernel.
+        """
         halved = [Form(form.tile, halved=True) for form in forms if form is not None]
         names = {_form_name(form): form for form in (*forms, *halved)}
         epilogue, hook = self.call.epilogue, self.call.hook

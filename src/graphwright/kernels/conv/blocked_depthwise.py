@@ -33,7 +33,8 @@ from graphwright.targets.cpu.isa import Isa
 SYMBOL: Final = "gw_depthwise_blocked_f32"
 NHWC_SYMBOL: Final = "gw_depthwise_nhwc_f32"
 """The kernel for channels-last images whose channels fill whole blocks: pixels are ``groups`` elements apart,
-and a block is the lanes of one vector."""
+and a block is the lanes of one vector.
+"""
 
 
 _BAND: Final = 16
@@ -59,7 +60,8 @@ ABI: Final = Abi("blocked_depthwise", ("x", "w", "bias", "residual", "y"), Block
 If there is a hook, ``y`` is absent, or is where tiles are stored and where the hook stores its result. The
 hook, or a null pointer, comes next: its batch is image * CB + block, its rows are output pixels, its columns
 the VL channels. For :data:`NHWC_SYMBOL`, the batch is the image, the columns are all channels, and there is
-no residual."""
+no residual.
+"""
 
 
 def grid(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
@@ -105,7 +107,8 @@ def work_ns(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
 @dataclass(frozen=True)
 class _Columns:
     """How tiles read columns: ``kw`` adjacent taps, unrolled, or 0 for a loop over any taps. ``stride`` is
-    that between output pixels, 0 for any."""
+    that between output pixels, 0 for any.
+    """
 
     kw: int
     stride: int
@@ -116,7 +119,8 @@ class _Columns:
 
     def width(self, isa: Isa) -> int:
         """Output pixels of the widest tile: accumulators, the weights of a row of taps, and one input fill
-        the registers."""
+        the registers.
+        """
         if self.stride == 0:
             return 4
         if isa.vector_bytes == 64:
@@ -176,7 +180,8 @@ def _table(columns: _Columns, isa: Isa) -> str:
 
 def _tile(columns: _Columns, width: int) -> str:
     """The micro-kernel for ``width`` pixels from ``ox`` on. The order of taps in a sum does not depend on the
-    width."""
+    width.
+    """
     pixels = range(width)
     return "\n".join(
         [

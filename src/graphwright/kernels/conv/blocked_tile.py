@@ -30,7 +30,8 @@ from graphwright.targets.cpu.isa import Isa
 
 _UNROLL: Final = 4
 """Channels (or taps of a planar input) per iteration of the inner loop: longer loops exceed the instruction
-fetch."""
+fetch.
+"""
 
 _WEIGHTS_AHEAD: Final = 1024
 """The prefetch distance to L1 of weights that do not stay there, in bytes."""
@@ -58,7 +59,8 @@ class Tile:
 @dataclass(frozen=True)
 class Family:
     """The tiles for one kind of input: ``lanes`` channels per block (1: planar), ``step`` columns between
-    pixels; ``pairs``: channels are pairs of bf16."""
+    pixels; ``pairs``: channels are pairs of bf16.
+    """
 
     isa: Isa
     lanes: int
@@ -79,7 +81,8 @@ class Family:
 
 def widest(isa: Isa) -> tuple[int, ...]:
     """The most pixels of a tile with 1, 2, ... output blocks, such that accumulators, weights and one pixel
-    fill the registers. Nearly square tiles need the fewest loads."""
+    fill the registers. Nearly square tiles need the fewest loads.
+    """
     return (14, 14, 9, 6) if isa.vector_bytes == 64 else (8, 6, 4)
 
 
@@ -145,7 +148,8 @@ _FIELDS: Final = (
 # Registers with a fixed role.
 _X: Final = "%%r8"
 """The middle pixel of the tile in the current input block; addressing from the middle keeps displacements
-short."""
+short.
+"""
 _TAP, _TAPS_LEFT, _LEFT, _W, _W_OUT, _AHEAD = "%%r9", "%%r10", "%%r14", "%%rax", "%%rdx", "%%rbx"
 _A: Final = "%%r11"
 """The middle pixel of the tile at the current tap."""
@@ -210,7 +214,8 @@ class _Assembly:
 
     def walk(self, pointer: str, cell: Callable[[str, str], str]) -> list[str]:
         """Applies ``cell`` to the address and accumulator of each cell. The field ``pointer`` is in rax, and
-        the distance of its blocks (field ``pointer``_block) in rdx."""
+        the distance of its blocks (field ``pointer``_block) in rdx.
+        """
         lines = [f"mov %c[{pointer}_block](%[t]), %%rdx", *self.triple()]
         size = self.family.isa.vector_bytes
         return lines + [cell(f"{p * size}{_BLOCKS[b]}", self.sum(p, b)) for p, b in self.cells()]
@@ -275,7 +280,8 @@ class _Assembly:
 
     def blocked_taps(self) -> list[str]:
         """The FMAs of all taps of one input block: an unrolled loop over whole blocks, single channels for
-        the rest."""
+        the rest.
+        """
         lanes, vector = self.family.lanes, self.family.isa.vector_bytes
         return [
             f"test {_TAPS_LEFT}, {_TAPS_LEFT}",
@@ -374,12 +380,14 @@ class _Assembly:
 
     def folded(self) -> int:
         """The number of pixels that FMAs broadcast themselves: this takes one load per output block instead
-        of one in total."""
+        of one in total.
+        """
         return self.tile.pixels // _FOLDED[self.tile.blocks - 1] if self.wide else 0
 
     def step(self, number: int, at: int, split: int, *, fetch: bool = True, deep: bool = False) -> list[str]:
         """The FMAs of one channel of a tap, ``at`` bytes from the pointers; ``number`` is its index in the
-        unrolled loop."""
+        unrolled loop.
+        """
         tile, vector = self.tile, self.family.isa.vector_bytes
         weights, spare = self.free()[: tile.blocks], self.free()[tile.blocks :]
         blocks = [f"({_W})", f"({_W},{_W_OUT})", f"({_W},{_W_OUT},2)", f"({_W},{_TRIPLE})"]

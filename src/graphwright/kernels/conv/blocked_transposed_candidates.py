@@ -38,7 +38,8 @@ _ONE_TAP = (1, 1, 1, 1, 0, 0, 1, 1)
 @dataclass(frozen=True)
 class Taps:
     """The convolution along one axis that computes every ``stride``-th element of a transposed one. Its taps
-    are ``first``, ``first - step``, ... of the transposed window; ``pad`` may be negative."""
+    are ``first``, ``first - step``, ... of the transposed window; ``pad`` may be negative.
+    """
 
     phase: int
     first: int
@@ -50,7 +51,8 @@ class Taps:
 
 def taps_of(phase: int, kernel: int, stride: int, dilation: int, pad: int) -> Taps:
     """The taps for element ``stride * q + phase``: it sums w[k] * x[q + (phase + pad - k * dilation) /
-    stride] over all k for which this index is an integer."""
+    stride] over all k for which this index is an integer.
+    """
     common = gcd(stride, dilation)
     own = [k for k in range(kernel) if (phase + pad - k * dilation) % stride == 0]
     if not own:

@@ -72,7 +72,8 @@ class ByteConvArgs(ConvolutionArgs):
 ABI: Final = Abi("byte_conv", ("x", "w", "x_zero", "w_zero", "y"), ByteConvArgs.names())
 """``x`` is the output of :data:`INTERLEAVE`, ``w`` is packed (:func:`pack`); zero points may be absent; ``y``
 is ignored if there is a hook. The hook, or a null pointer, comes next; its tile is s32, its rows are the
-output channels of all groups, its columns the output pixels row by row."""
+output channels of all groups, its columns the output pixels row by row.
+"""
 
 
 class InterleaveArgs(NamedTuple):
@@ -102,7 +103,8 @@ def packed_bytes(groups: int, cout: int, cin: int, taps: int) -> int:
 def pack(out: Array, w: Array, groups: int) -> None:
     """Packs weights [groups * cout, cin, taps...] of u8 or s8 into the bytes ``out``. For each tile of
     :data:`~graphwright.kernels.library.byte_tile.TILE_ROWS` output channels: the sum of each channel, then
-    its quads in runs, ordered by quad of channels and then by tap."""
+    its quads in runs, ordered by quad of channels and then by tap.
+    """
     cout, cin, taps = w.shape[0] // groups, w.shape[1], int(np.prod(w.shape[2:]))
     tiles, quads = -(-cout // TILE_ROWS), -(-cin // QUAD)
     padded = np.zeros((groups, tiles * TILE_ROWS, quads * QUAD, taps), np.int8)

@@ -33,7 +33,8 @@ candidate(Conv, ScaledConv, ConvTranspose, blocks=True)(without_epilogue)
 
 def _groups(node: Node) -> tuple[int, int]:
     """The image is the batch, channels are rows, pixels are columns. In blocked layouts, images and channel
-    blocks are the batch, pixels are rows, lanes are columns."""
+    blocks are the batch, pixels are rows, lanes are columns.
+    """
     return (2, len(node.output.type.dims) - 2) if is_blocked(node.output) else (1, 1)
 
 

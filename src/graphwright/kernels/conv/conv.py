@@ -54,12 +54,14 @@ class ConvArgs(StridedConvolutionArgs):
 ABI: Final = Abi("conv", ("x", "w", "bias", "y"), ConvArgs.names())
 """``w`` is packed in panels (``pack.conv_panels`` with :func:`panel_rows`); ``bias`` [groups * cout] may be
 absent; ``y`` is ignored if there is a hook. The hook, or a null pointer, comes next; its rows are the output
-channels of all groups, its columns the output pixels row by row."""
+channels of all groups, its columns the output pixels row by row.
+"""
 
 
 def tile_shape(isa: Isa) -> TileShape:
     """The largest tile: 8 x 3 accumulators fill 24 of 32 registers, 4 x 3 fill 12 of 16; most channel counts
-    are multiples of 8."""
+    are multiples of 8.
+    """
     rows = 8 if isa.vector_bytes == 64 else 4
     return TileShape(rows=rows, vectors=3, a_row=1, a_k=rows)
 
@@ -71,7 +73,8 @@ def panel_rows(isa: Isa) -> int:
 
 def unit_tiles(isa: Isa, args: ConvArgs) -> Dim:
     """Tiles of output channels per unit: at least 64 channels, so that packing a panel costs little compared
-    with using it; more if :data:`_UNITS` units remain for several threads."""
+    with using it; more if :data:`_UNITS` units remain for several threads.
+    """
     rows = panel_rows(isa)
     tiles = ceildiv(args.cout, rows) * args.images * args.groups * _pixel_blocks(isa, args)
     return minimum(_run_tiles(isa), maximum(64 // rows, ceildiv(tiles, _UNITS)))

@@ -55,7 +55,8 @@ class ConvTransposeArgs(ConvolutionArgs):
 
 ABI: Final = Abi("conv_transpose", ("x", "w", "bias", "y"), ConvTransposeArgs.names())
 """``w`` is packed as ``pack_transpose.LAYOUT``; ``bias`` [groups * out_channels] may be absent; ``y`` is
-ignored if there is a hook. The hook, or a null pointer, comes next."""
+ignored if there is a hook. The hook, or a null pointer, comes next.
+"""
 
 
 def tile_shape(isa: Isa) -> TileShape:
@@ -74,7 +75,8 @@ def grid(isa: Isa, args: ConvTransposeArgs) -> Dim:
 
 def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
     """The bytes of a tile by phases, of the interleaved tile, and of columns copied because taps read beyond
-    the edges of x."""
+    the edges of x.
+    """
     shape = tile_shape(isa)
     reach = floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
     copied = args.kd * args.kh * args.cin * (reach + shape.columns(isa))

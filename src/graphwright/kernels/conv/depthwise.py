@@ -48,7 +48,8 @@ class DepthwiseArgs(StridedConvolutionArgs):
 ABI: Final = Abi("depthwise", ("x", "w", "bias", "y"), DepthwiseArgs.names())
 """``w`` [channels, kd, kh, kw] is not packed; ``bias`` [channels] may be absent; ``y`` is ignored if there is
 a hook. The hook, or a null pointer, comes next; a tile is one channel (row) by the pixels of some image rows
-(columns)."""
+(columns).
+"""
 
 
 def grid(args: DepthwiseArgs) -> Dim:

@@ -46,7 +46,8 @@ PLANAR_SYMBOL: Final = "gw_direct_planar_f32"
 """Planar input with any strides."""
 NHWC_SYMBOL: Final = "gw_direct_nhwc_f32"
 """Channels-last x and y, in which the channels of a group fill whole blocks; with :data:`PLANAR_NHWC_SYMBOL`
-only y is channels last."""
+only y is channels last.
+"""
 PLANAR_NHWC_SYMBOL: Final = "gw_direct_planar_nhwc_f32"
 
 
@@ -73,7 +74,8 @@ class DirectArgs(BlockedConvolutionArgs):
     split_h: Dim
     """Rows of y per row of output, for a transposed convolution whose windows do not overlap. The output
     blocks (channels if y is planar) are those of the first row, for all its columns, then those of the next
-    row. y_h is ``split_h`` rows of y, y_w is ``split_w`` pixels; there is no residual and no hook."""
+    row. y_h is ``split_h`` rows of y, y_w is ``split_w`` pixels; there is no residual and no hook.
+    """
     split_w: Dim
     act: Dim
     """0 none, 1 relu, 2 clip to lo and hi."""
@@ -89,7 +91,8 @@ there is a hook, ``y`` is absent, or is where blocked tiles are stored and where
 The hook, or a null pointer, comes next. A tile is some pixels (rows) of one channel block (columns); its
 batch is the image times the channel blocks of all groups, plus the block. If y is planar, a tile is some
 channels (rows) and pixels (columns) of an image (batch); if y is channels last, some pixels (rows) and
-channels (columns) of an image (batch)."""
+channels (columns) of an image (batch).
+"""
 
 
 KEPT: Final = 512
@@ -103,7 +106,8 @@ _MIN_PIXELS: Final = 56
 
 _HELD: Final = 128
 """The pixels of a row, times output blocks, that are collected in L1 for a call of a hook: each call has a
-fixed cost."""
+fixed cost.
+"""
 
 _UNITS: Final = 8
 """The number of units that is wanted for several threads."""
@@ -131,7 +135,8 @@ def _wide_units(isa: Isa, args: DirectArgs) -> Dim:
 def _units(isa: Isa, args: DirectArgs) -> Dim:
     """The number of units that share a band; units have one output block each if there would otherwise be
     fewer than :data:`_UNITS`. This requires that tiles of one block do not split their sums, since a chunk of
-    several units joins their blocks in one tile."""
+    several units joins their blocks in one tile.
+    """
     wide, (rows, columns) = _wide_units(isa, args), _bands(isa, args)
     missing = _UNITS - args.images * args.groups * rows * columns * wide
     narrowest = floordiv(args.ow, maximum(1, columns))
@@ -239,7 +244,8 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 def extent(isa: Isa, name: str, lanes: int, scratch: Dim, *, nhwc: bool = False) -> Extent:
     """The memory that a kernel accesses. ``lanes``: channels per input block. The result is blocked or
     planar, and may be interleaved as rows and columns of a transposed convolution. ``nhwc``: it is channels
-    last."""
+    last.
+    """
     a = DirectArgs(*map(symbol, ABI.args))
     inputs, outputs = ceildiv(a.cin, lanes), ceildiv(a.cout, isa.lanes)
     places, split = ceildiv(a.cout, a.y_lanes), a.split_h * a.split_w

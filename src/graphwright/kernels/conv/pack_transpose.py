@@ -1,5 +1,6 @@
 """Packs weights of transposed convolutions: for each tap and input channel, a block of output channels is
-contiguous."""
+contiguous.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ class Sliding:
 
     def merged(self) -> Sliding:
         """Joins a last axis without windows to the axis before it. A window of k x 1 over rows of w elements
-        is a window of k elements with dilation w. Kernels then read long runs instead of short rows."""
+        is a window of k elements with dilation w. Kernels then read long runs instead of short rows.
+        """
         axes = list(self.without_single_axes().axes)
         while len(axes) > 1 and axes[-1].is_copied and axes[-2].stride == 1:
             inner, outer = axes.pop(), axes.pop()

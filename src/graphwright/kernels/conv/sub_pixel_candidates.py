@@ -85,7 +85,8 @@ def _refusal(x: Value, y: Value, w: Array, window: Windows) -> str | None:
 
 def _weights_of_phases(w: Array, strides: tuple[int, ...], group: int) -> Array:
     """Weights [Cin, M, K...] of all groups as weights of a convolution, with reversed taps: [M * phases, Cin
-    / group, K / stride...]."""
+    / group, K / stride...].
+    """
     cin, features, *kernel = w.shape
     rank = len(strides)
     split = [n for k, s in zip(kernel, strides, strict=True) for n in (k // s, s)]

@@ -57,7 +57,8 @@ class WinogradArgs(BlockedOperandArgs, _Sizes):
 
     block_tiles: Dim
     """The most tiles per block, and groups of up to three output channel blocks per unit: see
-    :func:`blocking`."""
+    :func:`blocking`.
+    """
     unit_groups: Dim
 
 
@@ -65,7 +66,8 @@ ABI: Final = Abi("winograd", ("x", "w", "bias", "residual", "y"), WinogradArgs.n
 """``w`` is transformed (module ``winograd_transforms``); ``bias`` [channel blocks * VL] and ``residual``
 (laid out as y) may be absent; ``y`` is ignored if there is a hook. The hook, or a null pointer, comes next; a
 tile is some pixels (rows) of one channel block (columns), its batch is the image times the channel blocks,
-plus the block."""
+plus the block.
+"""
 
 
 _RUN: Final = 14
@@ -104,7 +106,8 @@ def _plane(elements: Dim) -> Dim:
 
 def scratch_bytes(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     """The bytes of the planes of a block's input, of the planes of its products with a group of outputs, and
-    of the weights at two computed points."""
+    of the weights at two computed points.
+    """
     rows = product_rows(isa)
     inputs = _plane(ceildiv(args.block_tiles, rows) * rows * ceildiv(args.cin, K_RUN) * K_RUN)
     products = _plane(args.block_tiles * product_vectors(isa) * isa.lanes)
@@ -116,7 +119,8 @@ def blocking(m: int, isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Di
     """``block_tiles`` and ``unit_groups``, which depend only on sizes. A block has as many tiles as the L2
     cache holds planes for; or more, if rereading the planes for each group of outputs moves fewer bytes than
     rereading the weights for each block. If there are few blocks, each is divided into two units, for two
-    threads."""
+    threads.
+    """
     width = product_vectors(isa) * isa.lanes
     groups, planes = -(-cout // width), 4 * (m + 2) ** 2
     room = isa.machine.l2.bytes * _PLANES_SHARE // 100

@@ -28,7 +28,8 @@ _TRANSFORM_CYCLES: Final = {"v3": {4: 420, 2: 130}, "v4": {4: 690, 2: 210}}
 """The cycles of both transforms of a tile of VL channels, by the tile's size."""
 _STREAMED: Final = 66
 """The percentage of the memory bandwidth at which weights are read, since they are read in pieces, one per
-point."""
+point.
+"""
 _MADE_CYCLES: Final = 32
 """The cycles for computing VL weights of a channel at a point that is not packed, for all lines."""
 
@@ -43,7 +44,8 @@ def _points(m: int, pixels: Dim) -> Dim:
 @lru_cache(maxsize=KEPT)
 def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     """The predicted time on one core, in nanoseconds: products while weights are streamed, and both
-    transforms."""
+    transforms.
+    """
     machine = isa.machine
     l2, l3, memory = machine.l2.bytes, machine.l3, machine.memory
     in_blocks, out_blocks = ceildiv(args.cin, isa.lanes), ceildiv(args.cout, isa.lanes)
@@ -77,7 +79,8 @@ def _direct_ns(isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim, in_
 
 def pays(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     """1 if the kernel is predicted to be faster than direct convolution, else 0; for sizes known only at run
-    time."""
+    time.
+    """
     cin, cout = numbers((args.cin, args.cout))
     direct = _direct_ns(isa, args.images, cin, cout, args.oh, args.ow)
     return minimum(1, maximum(0, direct - work_ns(m, isa, args)))
@@ -95,7 +98,8 @@ def ranked(
     isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int, in_bf16: bool = False
 ) -> dict[Literal["direct", 2, 4], int]:
     """The predicted nanoseconds of direct convolution and of Winograd with 2 x 2 and 4 x 4 tiles on dense
-    blocked images, fastest first. ``in_bf16``: the direct convolution is in bf16."""
+    blocked images, fastest first. ``in_bf16``: the direct convolution is in bf16.
+    """
     costs: dict[Literal["direct", 2, 4], Dim] = {
         "direct": _direct_ns(isa, images, cin, cout, oh, ow, in_bf16)
     }

@@ -42,7 +42,8 @@ def product_vectors(isa: Isa) -> int:
 def products(isa: Isa) -> str:
     """``product_of[rows - 1][vectors - 1](k, v, u, y, ahead, step)``. ``v`` is [K_RUN channels][ROWS][K_RUN],
     ``u`` is [channel][vector][VL], ``y`` is [row][vector][VL]. From ``ahead`` on, ``FETCHES`` cache lines,
-    ``step`` bytes apart, are prefetched to L2 for each ``TURN`` channels."""
+    ``step`` bytes apart, are prefetched to L2 for each ``TURN`` channels.
+    """
     rows, vectors = range(1, product_rows(isa) + 1), range(1, product_vectors(isa) + 1)
     table = ",\n".join(f"    {{{', '.join(f'product_{r}x{v}' for v in vectors)}}}" for r in rows)
     return f"""\

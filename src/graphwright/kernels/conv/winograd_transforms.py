@@ -38,7 +38,8 @@ def transformed_shape(cout: int, cin: int, m: int, isa: Isa) -> tuple[int, int]:
 def transform_weights(out: Array, w: Array, m: int, isa: Isa) -> None:
     """Transforms weights [Cout, Cin, 3, 3] to f32 [CoutB, (m + 2) * 4 * Cin * VL], computed in f64 and
     rounded once. Groups of up to three output channel blocks are contiguous, as [m + 2, 4, Cin, blocks, VL],
-    with the first four points of each line. The kernel computes the other points from these."""
+    with the first four points of each line. The kernel computes the other points from these.
+    """
     cout, cin = w.shape[:2]
     matrix, lanes = np.kron(_weight_matrix(m), _weight_matrix(m)[:STORED]), isa.lanes
     planes, blocks = len(matrix), -(-cout // lanes)

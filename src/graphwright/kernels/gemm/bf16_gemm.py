@@ -70,7 +70,8 @@ _PACK_CYCLES: Final = 3
 
 def work_ns(isa: Isa, args: GemmArgs) -> Dim:
     """The predicted time on one core, in nanoseconds: that of a GEMM with faster products and half the bytes
-    of B."""
+    of B.
+    """
     batch, b = args.batch0 * args.batch1, args.k * args.n
     vectors = batch * args.m * ceildiv(args.n, isa.lanes)
     packed = args.b_k == 0 and args.b_n == 0

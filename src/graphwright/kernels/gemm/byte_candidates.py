@@ -62,7 +62,8 @@ def _zero_steps(
     zero: Value | None, size: Dim, batch: tuple[Dim, Dim], outer: tuple[Dim, ...]
 ) -> tuple[Dim, Dim, Dim] | None:
     """Strides of zero points along two batch axes and the rows (or columns), for one zero point, one per row,
-    or one per row and batch."""
+    or one per row and batch.
+    """
     if zero is None or is_single(zero.type.dims):
         return 0, 0, 0
     if zero.type.elements == size and (len(zero.type.dims) == 1 or product(outer) == 1):

@@ -46,7 +46,8 @@ _MOST_TILES: Final = 48
 
 class ByteGemmArgs(NamedTuple):
     """The kernel's args in ABI order. Strides are in elements (of ``b`` in bytes); those of zero points are 0
-    for a single one."""
+    for a single one.
+    """
 
     batch0: Dim
     batch1: Dim
@@ -73,7 +74,8 @@ class ByteGemmArgs(NamedTuple):
 
 ABI: Final = Abi("byte_gemm", ("a", "b", "a_zero", "b_zero", "c"), ByteGemmArgs._fields)
 """Zero points may be absent; ``c`` is ignored if there is a hook. The hook, or a null pointer, comes next;
-its tile is s32."""
+its tile is s32.
+"""
 
 
 class BytePackArgs(NamedTuple):

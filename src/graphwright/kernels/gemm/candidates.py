@@ -25,7 +25,8 @@ candidate(MatMul)(without_epilogue)
 
 def matmul_groups(node: Node) -> tuple[int, int]:
     """Leading dims are batch, then M, then N; a vector operand has no dim of its own in the output. If the
-    batch shares one B, the batch of A is treated as rows (see :func:`matmul`)."""
+    batch shares one B, the batch of A is treated as rows (see :func:`matmul`).
+    """
     rank = len(node.output.type.dims)
     a, b = (node.operand(p).type.dims for p in (0, 1))
     columns = int(len(b) > 1)
@@ -37,7 +38,8 @@ def matmul_groups(node: Node) -> tuple[int, int]:
 @contraction(MatMul, matmul_groups, channel_axis=-1)
 def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
     """A GEMM in f32 or bf16 with up to two batch axes. A constant B is packed, or transposed if it has few
-    columns."""
+    columns.
+    """
     if call.second is not None:
         return _dual(call, call.second, context)
     a, b, in_bf16 = call.operand(0), call.operand(1), call.node.op.precision == BF16

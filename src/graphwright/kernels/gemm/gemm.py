@@ -62,7 +62,8 @@ _RUN_PANELS: Final = 16
 """The most panels that are computed together; the partial sums between blocks of K have room for these."""
 _GROUP_PANELS: Final = 64
 """The most panels that are computed together if there is a single block of K: all row blocks use them before
-the next panels are read from memory."""
+the next panels are read from memory.
+"""
 
 
 class GemmArgs(NamedTuple):
@@ -143,7 +144,8 @@ def panel_columns(isa: Isa) -> int:
 
 def is_narrow(n: Dim, k: Dim) -> bool:
     """Whether a constant B should be transposed instead of packed, so that elements of the result are dot
-    products."""
+    products.
+    """
     return isinstance(n, int) and n <= gemv.NARROW and isinstance(k, int) and k >= DOT_LENGTH
 
 
@@ -193,7 +195,8 @@ def dense_product(m: Dim, n: Dim, k: Dim) -> GemmArgs:
 
 def codes_scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
     """The scratch without panels. If A has few rows, it also holds the sums of A over quantization blocks,
-    and A as pairs."""
+    and A as pairs.
+    """
     few = nbits.scratch_bytes(isa, ceildiv(args.k, codes.block), codes.block)
     return maximum(scratch_bytes(isa, args, packed=False), few)
 
@@ -222,7 +225,8 @@ def codes_work_ns(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
 
 def work_ns(isa: Isa, args: GemmArgs) -> Dim:
     """The predicted time on one core, in nanoseconds: products of whole vectors of columns, storing C by
-    tiles, reading A and B. A packed B is assumed to be weights."""
+    tiles, reading A and B. A packed B is assumed to be weights.
+    """
     batch, b = args.batch0 * args.batch1, args.k * args.n
     vectors = batch * args.m * ceildiv(args.n, isa.lanes)
     packed = args.b_k == 0 and args.b_n == 0

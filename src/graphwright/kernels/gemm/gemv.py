@@ -23,12 +23,14 @@ _SHORT: Final = 8
 """The longest K for which products are computed row by row."""
 NARROW: Final = 4
 """The most columns that are computed as dot products with each row of A; tiles would take as long as for a
-whole vector."""
+whole vector.
+"""
 
 
 def c_text() -> str:
     """The C code that ``gemv.h`` includes: dot products, sums of rows, and products with short K, unrolled
-    for numbers of rows."""
+    for numbers of rows.
+    """
     sizes = (
         f"LINE = {LINE}, NARROW = {NARROW}, DOT_ROWS = {_ROWS}, DOT_STEP = {_CHAINS} * VL, ADDED = {_ADDED}, "
         f"SHORT_K = {_SHORT}"

@@ -17,7 +17,8 @@ _ENOUGH_UNITS: Final = 8
 def units(batches: Dim, row_blocks: Dim, row_tiles: Dim, columns: Dim, panel_columns: int) -> Dim:
     """The number of units: parts of the rows times pairs of panels, for each batch. The parts are the row
     blocks that are computed together; if these give too few units, they are divided. A thread that receives
-    several parts joins them to a block again."""
+    several parts joins them to a block again.
+    """
     others = batches * ceildiv(columns, UNIT_PANELS * panel_columns)
     wanted = minimum(floordiv(row_tiles, _PART_TILES), ceildiv(_ENOUGH_UNITS, maximum(others, 1)))
     return others * maximum(row_blocks, wanted)

@@ -1,5 +1,6 @@
 """Generated matrix multiplications, for dtypes and broadcasts of batches that the
-library does not support."""
+library does not support.
+"""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ def panels(columns: int) -> Layout:
 
 def stream_rows(isa: Isa) -> int:
     """The most rows for which weights are decoded in registers: these hold the sums of a block and of all of
-    K."""
+    K.
+    """
     return 4 if isa.vector_bytes == 64 else 2
 
 

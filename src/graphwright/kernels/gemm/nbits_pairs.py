@@ -19,7 +19,8 @@ WIDTHS: Final = (2, 4)
 """The bits per code. Codes of 8 bits would need two tables, which takes longer than converting them."""
 _CHAINS: Final = 6
 """The accumulators that keep the product units busy; if there are fewer, the parts of A have accumulators of
-their own."""
+their own.
+"""
 
 
 def c_text(isa: Isa, shape: TileShape, ahead: int, rows: range) -> str:
@@ -42,7 +43,8 @@ static const stream_pairs_fn stream_pairs[][{len(rows)}] = {{
 
 def _split(isa: Isa, bits: int) -> str:
     """The function that writes, for each vector of ``a``, the pairs of its first parts, then those of its
-    second parts to ``to``."""
+    second parts to ``to``.
+    """
     count = 32 // bits
     first = [k for k in range(isa.lanes) if k % count < count // 2]
 

@@ -24,7 +24,8 @@ class Abi:
     ``"n[8]"`` stands for ``n0`` to ``n7``, and ``"double clip"`` for the bits of a double. ``"stages first"``
     stands for the fields that ``records`` has under ``stages``, with the prefix ``first_`` (in arrays, a
     suffix follows: ``count0``, ...). If a kernel takes an epilogue, the hook follows the operands, and the
-    hook's own operands and arguments follow those of the kernel."""
+    hook's own operands and arguments follow those of the kernel.
+    """
 
     name: str
     operands: tuple[str, ...] = ()
@@ -51,7 +52,8 @@ class Abi:
 
     def values(self, **fields: Dim | tuple[Dim, ...]) -> tuple[Dim, ...]:
         """All arguments in the order of the call; arrays and records are given as tuples. Raises ValueError
-        if one is missing or unknown."""
+        if one is missing or unknown.
+        """
         lengths = self._lengths
         given = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
         if lengths != {name: len(value) for name, value in given.items()}:
@@ -62,7 +64,8 @@ class Abi:
     def c_text(self) -> str:
         """C declarations, for example for ``gemm``: ``GEMM_A`` and so on, the positions of operands in
         ``buf``, and their number ``GEMM_OPERANDS``; ``struct gemm_args`` with the function ``gemm_args(arg)``
-        that reads it, and the number of arguments ``GEMM_ARGS``."""
+        that reads it, and the number of arguments ``GEMM_ARGS``.
+        """
         name, upper = self.name, self.name.upper()
         text = "".join(f"typedef {_struct(fields)} {record};\n" for record, fields in self.records.items())
         if self.operands:

@@ -38,7 +38,8 @@ def outer_product(
 ) -> list[str]:
     """``sums[r][c] += number at places[r] * columns[c]``, by the instruction ``fma``. For rows in ``folded``,
     FMAs read and broadcast the number from memory (AVX-512); for others, it is broadcast to one of the
-    ``free`` registers, in turn."""
+    ``free`` registers, in turn.
+    """
     lines = []
     for row, (number, is_folded) in enumerate(zip(places, folded, strict=True)):
         if is_folded:

@@ -64,7 +64,8 @@ def as_signed(x: Array) -> Array:
 def byte_tiles(isa: Isa, *, a_signed: bool) -> str:
     """The micro-kernels of ``run_byte_tile(wide, rows, vectors, quads, a, b, &t)``, for up to
     :data:`TILE_ROWS` rows of packed A. ``a_signed``: A is the signed operand and B the unsigned one; else the
-    reverse. ``wide``: do not use VNNI, even if the CPU has it."""
+    reverse. ``wide``: do not use VNNI, even if the CPU has it.
+    """
     columns = vectors_of(isa)
     plain = ByteTile(4, columns, vnni=False)
     tiles = [plain] + ([ByteTile(TILE_ROWS, columns, vnni=True)] if isa.vector_bytes == 64 else [])
@@ -126,7 +127,8 @@ def _function(tile: ByteTile, name: str, rows: int, vectors: int, a_signed: bool
 
 def _vnni_step(number: int, rows: int, vectors: int, a_signed: bool) -> list[str]:
     """One step with VNNI. The instruction can broadcast its signed operand from memory; a third of the rows
-    of a signed A do so, which saves their broadcasts and leaves the load ports idle a quarter of the time."""
+    of a signed A do so, which saves their broadcasts and leaves the load ports idle a quarter of the time.
+    """
     unsigned, signed = ("x{v}", "y") if a_signed else ("y", "x{v}")
     lines = ["            {"]
     lines += [

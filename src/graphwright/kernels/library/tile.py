@@ -36,7 +36,8 @@ PAIR_TARGET: Final = '__attribute__((target("avx512bf16"))) '
 class TileShape:
     """The largest tile: ``rows`` x ``vectors``. Element (r, k) of A is at ``r * a_row + k * a_k``, plus
     ``a_skip`` elements for each complete run of :data:`K_RUN` values of k before it. ``unroll``: values of k
-    per iteration."""
+    per iteration.
+    """
 
     rows: int
     vectors: int
@@ -57,7 +58,8 @@ def tiles(shape: TileShape, isa: Isa) -> str:
 
 def tiles_in_place(shape: TileShape, isa: Isa) -> str:
     """The micro-kernels ``run_tile_in_place(rows, vectors, k, a, lda, b, ldb, &t)``. They differ from
-    :func:`tiles`, which must precede them, in that rows of A are dense and ``lda`` elements apart."""
+    :func:`tiles`, which must precede them, in that rows of A are dense and ``lda`` elements apart.
+    """
     return _table(shape, isa, in_place=True)
 
 
@@ -122,7 +124,8 @@ class _Tile:
     instructions per cycle, especially if another thread shares the core. So with AVX-512, the FMAs of a third
     of the rows read and broadcast numbers from memory themselves; the load ports still are idle a third of
     the time. A small tile splits k over several sets of accumulators, as each FMA would otherwise wait for
-    the one before."""
+    the one before.
+    """
 
     shape: TileShape
     isa: Isa
@@ -330,7 +333,8 @@ def streams(shape: TileShape, isa: Isa, *, pairs: bool = False) -> str:
     """``stream_of[rows - 1][panels > 1](k, a, lda, b, stride, &t)``: a few rows times adjacent panels of B.
     They are bound by reading B, whose panels are ``stride`` elements apart. ``stream_panels[rows - 1]``
     panels are read in parallel, or one. A is read in place, with rows ``lda`` apart. The tile is as wide as
-    its panels together. The number of panels does not change the bits. ``pairs``: of bf16."""
+    its panels together. The number of panels does not change the bits. ``pairs``: of bf16.
+    """
     counts = [_stream_panels(shape, rows) for rows in range(1, shape.rows + 1)]
     functions = [
         _stream(shape, isa, r + 1, n, pairs) for r, most in enumerate(counts) for n in sorted({1, most})
@@ -426,7 +430,8 @@ def store_sums(rows: int, vectors: int) -> list[str]:
 
 def _step(numbers: list[str], places: list[str], split: int, product: str) -> list[str]:
     """The FMAs of one k, by the macro ``product``: ``numbers``, one per row of A, times the vectors of B at
-    ``places``."""
+    ``places``.
+    """
     lines = ["        {"]
     lines += [f"            const vf x{v} = vf_load({place});" for v, place in enumerate(places)]
     for r, number in enumerate(numbers):
@@ -439,7 +444,8 @@ def transpose(isa: Isa) -> str:
     """``transpose(from, ld, rows, cols, to, to_ld)``: ``to[c][r] = from[r][c]`` for at most VL x VL elements.
     Writes all VL elements of each of the ``cols`` rows of ``to``, with zeros where ``from`` has no row. Each
     round swaps the off-diagonal halves of blocks (Eklundh, "A Fast Computer Method for Matrix Transposing",
-    1972)."""
+    1972).
+    """
     lanes = isa.lanes
     names = [f"r{i}" for i in range(lanes)]
     lines = [

@@ -43,7 +43,8 @@ class KernelModule(Protocol):
 
 def source_modules() -> list[str]:
     """The names of all modules with kernels, which have a C file of the same name next to them. Raises
-    ValueError for a C file without a module."""
+    ValueError for a C file without a module.
+    """
     found = sorted((path.relative_to(root), path) for root in _roots() for path in root.rglob("*.c"))
     alone = [str(path) for _, path in found if not path.with_suffix(".py").exists()]
     if alone:
@@ -59,7 +60,8 @@ def _roots() -> list[Path]:
 def write_sources(folder: Path, isa: Isa, *, is_recorded: bool = False) -> list[Path]:
     """Writes the generated files of all modules, ``flags.txt`` and ``sources.txt``, and removes files of
     earlier runs that are no longer written. Returns the files to compile, which ``sources.txt`` lists as
-    well. With ``is_recorded``, the library contains a record of the modules that wrote it."""
+    well. With ``is_recorded``, the library contains a record of the modules that wrote it.
+    """
     modules = [cast(KernelModule, import_module(name)) for name in source_modules()]
     sources = [path for module in modules for path in write_module(module, isa, folder)]
     names = folder / f"names_{isa.name}.c"
@@ -81,7 +83,8 @@ def write_sources(folder: Path, isa: Isa, *, is_recorded: bool = False) -> list[
 
 def write_module(module: KernelModule, isa: Isa, folder: Path) -> list[Path]:
     """Writes the generated files of ``module``; returns the files to compile with :func:`include_flags`.
-    Raises ValueError unless each kernel has exactly one extent."""
+    Raises ValueError unless each kernel has exactly one extent.
+    """
     path = _path(module).with_suffix(".c")
     _check_extents(module, path.read_text(encoding="utf-8"), isa)
     header = _generated(folder, module)
@@ -131,7 +134,8 @@ def _writers() -> list[Path]:
 
 def _digest(isa: Isa, files: Iterable[Path]) -> str:
     """Identifies the kernels: programs that were compiled for others may have other arguments and packed
-    weights."""
+    weights.
+    """
     texts = (path.read_text(encoding="utf-8") for path in files if path.exists())
     return hashlib.sha256("\0".join((*isa.flags, *texts)).encode()).hexdigest()
 

@@ -1,5 +1,6 @@
 """TreeEnsemble: converts the columns of the op to one table of nodes that all test whether a feature is at
-most a split value."""
+most a split value.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ def _at_most(
 ) -> list[Array]:
     """Rewrites the table to mode 0 only, without its column of modes. "Less than a split" is "at most the
     number before it" (for -inf: never). Negated modes exchange the children. "Equal" becomes two nodes: at
-    most the split, and not at most the number before it."""
+    most the split, and not at most the number before it.
+    """
     with np.errstate(over="ignore"):  # the number before the smallest finite one is -inf
         before = np.where(splits == -np.inf, np.nan, np.nextafter(splits, splits.dtype.type(-np.inf)))
     turned = (modes == _NOT_LESS) | (modes == _MORE)
@@ -114,7 +116,8 @@ def _paired(
 ) -> tuple[Array, Array]:
     """Nodes in the kernel's format, i32[places, 4], and the node at each place. Roots come first; then, for
     each inner node, its two children, adjacent. A node with several parents is repeated, but its children are
-    not."""
+    not.
+    """
     inner = np.flatnonzero((yes != np.arange(yes.size)) | (no != np.arange(no.size)))
     places = np.concatenate([roots, np.stack([yes[inner], no[inner]], 1).ravel()])
     following = np.full(features.size, -1)

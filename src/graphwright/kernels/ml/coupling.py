@@ -1,5 +1,6 @@
 """Class probabilities from those of pairs of classes; ``ops/ml/pairwise_coupling.py``
-describes the method."""
+describes the method.
+"""
 
 from __future__ import annotations
 

@@ -99,7 +99,8 @@ class Trees:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that ``gw_trees`` accesses. Offsets in nodes, trees and votes are trusted: the compiler
-    validated them."""
+    validated them.
+    """
     a = arguments(*ABI.args)
     return (
         Extent(

@@ -58,7 +58,8 @@ def scratch_bytes(isa: Isa, args: CopyChannelsArgs) -> Dim:
 
 def work_ns(isa: Isa, args: CopyChannelsArgs) -> Dim:
     """The predicted time on one core, in nanoseconds: half a cycle per element, each
-    read and written once."""
+    read and written once.
+    """
     elements = args.images * args.h * args.w * args.channels
     return predict(Work(cycles=floordiv(elements, 2), moved=8 * elements), isa.machine)
 

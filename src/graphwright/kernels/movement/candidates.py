@@ -170,7 +170,8 @@ def split(node: Node[Split], context: Context) -> Run | str:
 @candidate(Concat, blocks=True)
 def concat(node: Node[Concat], context: Context) -> Run | str:
     """Copies each input to its slot of the output; slots are contiguous along the outermost axis that is not
-    1."""
+    1.
+    """
     y, op = node.output, node.op
     shape, size, axis = y.memory_shape, y.type.dtype.bytes, op.axis % len(y.type.dims)
     if refusal := _too_deep(len(shape)) or _inside_blocks(node):

@@ -63,7 +63,8 @@ class CopyNd:
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: copies of whole rows, or of single elements if one
-        side is strided."""
+        side is strided.
+        """
         elements = product(self.shape)
         each = ceildiv(elements * self.element_size, 8)
         cycles = minimum(15 * product(self.shape[:-1]), each)

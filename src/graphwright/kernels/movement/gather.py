@@ -32,7 +32,8 @@ class Gather:
     """``dst[o, k, i] = src[o, indices[k], i]`` for o < outer, k < count, i < inner. Operands: src, indices,
     dst. Indices are int32 or int64, dense; negative ones count from the end of the axis (of ``axis_size``).
     An index out of range ends the kernel with ``INDEX_OUT_OF_RANGE``. The ``inner`` elements are contiguous
-    in both."""
+    in both.
+    """
 
     SYMBOL: ClassVar[str] = "gw_gather"
 

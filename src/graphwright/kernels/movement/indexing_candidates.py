@@ -48,7 +48,8 @@ def check(
     indices: Value, sizes: tuple[Dim, ...], guarded: Value, context: Context, from_end: bool = True
 ) -> tuple[Launch, ...]:
     """The launch that checks rows of ``indices`` against ``sizes``, before ``guarded`` is written; without
-    ``from_end``, negative indices are errors. Empty for constants that are in range for all sizes."""
+    ``from_end``, negative indices are errors. Empty for constants that are in range for all sizes.
+    """
     known = context.constant(indices)
     if known is not None and all(isinstance(s, int) for s in sizes):
         ends = np.array(sizes, dtype=np.int64)
@@ -137,7 +138,8 @@ def gather_elements(node: Node[GatherElements], context: Context) -> Run | str:
 @candidate(ScatterElements)
 def scatter_elements(node: Node[ScatterElements], context: Context) -> Run | str:
     """Scatters updates along the axis in order; updates at different positions of the other axes are
-    independent."""
+    independent.
+    """
     x, indices, updates, y = (*map(node.operand, range(3)), node.output)
     op = node.op
     dtype = _scattered_dtype(x.type.dtype, op.reduction, context)
@@ -161,7 +163,8 @@ def scatter_elements(node: Node[ScatterElements], context: Context) -> Run | str
 @candidate(ScatterND)
 def scatter_nd(node: Node[ScatterND], context: Context) -> Run | str:
     """Scatters slices in the order of the indices, as several may select one position; columns of slices are
-    independent."""
+    independent.
+    """
     x, indices, updates, y = (*map(node.operand, range(3)), node.output)
     op = node.op
     dtype, depth = _scattered_dtype(x.type.dtype, op.reduction, context), indices.type.dims[-1]
@@ -189,7 +192,8 @@ def scatter_nd(node: Node[ScatterND], context: Context) -> Run | str:
 
 def _scattered_dtype(dtype: DType, reduction: str, context: Context) -> DType | None:
     """The dtype with which ``dtype`` is scattered: an integer of the same width if elements are only moved.
-    None if it is not supported."""
+    None if it is not supported.
+    """
     if reduction == "none":
         return moved_dtype(dtype)
     return dtype if context.target.has_code(dtype) else None

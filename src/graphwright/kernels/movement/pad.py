@@ -76,7 +76,8 @@ class PadNd:
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: reading and writing bytes, and the pads of each
-        row."""
+        row.
+        """
         cycles = product(self.out_shape[:-1]) * (10 if self.mode is PadMode.CONSTANT else 50)
         moved = product(self.out_shape) * 2 * self.element_size
         return predict(Work(cycles=cycles, moved=moved), isa.machine)

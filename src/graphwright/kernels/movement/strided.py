@@ -15,7 +15,8 @@ STEPS: Final = (2, 3, 4)
 
 def c_text(size: int, isa: Isa) -> str:
     """The functions that ``strided_SIZE`` and ``woven_SIZE`` of ``rows_of.h`` call. Elements of 1 and 2 bytes
-    are shuffled within 16 bytes, as wider shuffles take several instructions."""
+    are shuffled within 16 bytes, as wider shuffles take several instructions.
+    """
     widths = _widths(size, isa)
     weaves = (_weave(size, step, widths) for step in STEPS)
     return "\n".join([picks(size, isa), *weaves, _reverse(size, widths)])
@@ -36,7 +37,8 @@ def _shuffle(a: str, b: str, lanes: Sequence[int]) -> str:
 
 def _merged(wanted: Sequence[tuple[int, int]], lanes: int, stem: str, name: str) -> tuple[list[str], str]:
     """Shuffles of the vectors x0, x1, ..., and the name of their result. Lane l of the result is lane
-    ``wanted[l][1]`` of the vector ``wanted[l][0]``."""
+    ``wanted[l][1]`` of the vector ``wanted[l][0]``.
+    """
     first, *others = sorted({vector for vector, _ in wanted})
     made, lines = f"x{first}", []
     for other in others:

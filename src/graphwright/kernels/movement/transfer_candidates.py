@@ -17,7 +17,8 @@ from graphwright.layout.trans_data import TransData
 @candidate(TransData, blocks=True)
 def trans_data(node: Node, context: Context) -> Run | Alias | str:
     """A conversion between row-major values and channel blocks; an alias for images of one pixel, which are
-    the same in both."""
+    the same in both.
+    """
     x, y = node.operand(0), node.output
     lanes = context.isa.lanes
     if is_blocked(x) == is_blocked(y):

@@ -27,7 +27,8 @@ def _bands(size: int, isa: Isa) -> str:
 def _band(size: int, width: int, line: int) -> str:
     """A band of ``line`` bytes of columns of the result, which reads 16 bytes of rows at a time. Lane k of T
     registers holds a run of row k * T + i of the source. Perfect shuffles transpose them: log2(T) rounds
-    interleave register i with register i + T/2."""
+    interleave register i with register i + T/2.
+    """
     name, runs, count = f"t{size}x{width}", 16 // size, width // size
     lanes = [f"at_{k} + from" for k in range(width // 16)]
     lines = [

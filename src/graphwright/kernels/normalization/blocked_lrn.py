@@ -63,7 +63,8 @@ def scratch_bytes(isa: Isa, args: BlockedLrnArgs) -> Dim:
 
 def work_ns(isa: Isa, args: BlockedLrnArgs) -> Dim:
     """The predicted time on one core, in nanoseconds: for each vector, the cycles of the power and one per
-    channel of the window."""
+    channel of the window.
+    """
     vectors = args.images * args.h * args.w * ceildiv(args.channels, isa.lanes)
     return predict(Work(cycles=vectors * (3 * isa.lanes // 2 + args.size)), isa.machine)
 

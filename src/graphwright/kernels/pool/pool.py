@@ -32,7 +32,8 @@ ABI: Final = Abi(
     ),
 )
 """Arrays of 3 are for depth, height and width; ``xs`` and ``ys`` are strides of N, C, D and H. Max and
-average take no indices."""
+average take no indices.
+"""
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ class Pool:
     @property
     def scratch_bytes(self) -> Dim:
         """The bytes of the padded line, of the divisors of the columns, and of what the last vector of
-        windows reads beyond them."""
+        windows reads beyond them.
+        """
         reach = (self.out[2] + _MOST_LANES) * self.strides[2] + self.kernel[2] * self.dilations[2]
         line = reach + self.pads_before[2] + self.size[2] + 64
         return 4 * (line + self.out[2] + 64)

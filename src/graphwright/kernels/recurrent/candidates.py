@@ -62,7 +62,8 @@ def gated_recurrent_unit(node: Node[GRU], context: Context) -> Run | str:
 @dataclass(frozen=True)
 class LayerSizes:
     """Sizes, and strides in elements: of x by sequence and batch, of y by sequence, direction and batch, of
-    states by direction and batch."""
+    states by direction and batch.
+    """
 
     sequence: Dim
     batch: Dim

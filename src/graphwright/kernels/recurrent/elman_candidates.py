@@ -50,7 +50,8 @@ _ACTIVATIONS: dict[str, Callable[[], Op]] = {"tanh": Tanh, "relu": Relu, "sigmoi
 
 class _Layer:
     """The loops of a node: a unit is direction ``d`` of sequence ``b``; ``t`` are steps, ``j`` elements of
-    the state."""
+    the state.
+    """
 
     def __init__(self, op: RNN, node: Node, draft: Draft) -> None:
         self.op, self.draft, self.dtype = op, draft, node.operand(0).type.dtype

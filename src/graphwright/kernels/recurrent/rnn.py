@@ -37,7 +37,8 @@ from graphwright.targets.cpu.vmath import vmath
 PANEL: Final = 64
 ROWS: Final = 6
 """The most batch rows per unit: each of 4 to 6 rows takes as long as each of 12, and
-more threads have work."""
+more threads have work.
+"""
 POINTS: Final = 24
 AHEAD: Final = 8
 """The prefetch distance of products with several rows of x, in rows of weights."""
@@ -120,7 +121,8 @@ class Cell:
 
     def scratch_bytes(self, hidden: Dim) -> Dim:
         """The bytes of the gates of ``POINTS`` rows and of one step (for a GRU twice), of states, biases and
-        peepholes, all padded to whole vectors."""
+        peepholes, all padded to whole vectors.
+        """
         columns = ceildiv(hidden * self.gates, PANEL) * PANEL
         padded = (hidden + PANEL) * (3 * ROWS + 2 * self.gates + 3) + PANEL
         return 4 * (columns * (POINTS + 2 * ROWS) + padded)
@@ -164,7 +166,8 @@ class Cell:
 @dataclass(frozen=True)
 class Recurrent:
     """Sizes and strides (in elements) of one call. Subclasses add strides of their states, flags and
-    activations, with the names in :meth:`Cell.abi`."""
+    activations, with the names in :meth:`Cell.abi`.
+    """
 
     CELL: ClassVar[Cell]
 
@@ -206,7 +209,8 @@ class Recurrent:
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: each step reads the weights again, from the cache
-        level that holds them."""
+        level that holds them.
+        """
         weights = self.hidden * self.CELL.gates * (self.inputs + self.hidden)
         cycles = self.batch * self.hidden + 400
         step = Work(fmas=self.batch * weights, efficiency=90, cycles=cycles, moved=4 * weights)

@@ -101,7 +101,8 @@ def _planes(node: Node[Resize], x: Value, y: Value, context: Context) -> Launch:
 @candidate(Resize)
 def resize_by_taps(node: Node[Resize], context: Context) -> Run | Alias | str:
     """Resizes one axis after the other, each element as a weighted sum over constant taps; the last two axes
-    in one launch if the library supports it."""
+    in one launch if the library supports it.
+    """
     op, x, y = node.op, node.operand(0), node.output
     if not x.type.is_static or not y.type.is_static or not context.target.has_code(x.type.dtype):
         return f"no resize kernel from {x.type} to {y.type}"
@@ -135,7 +136,8 @@ def resize_by_taps(node: Node[Resize], context: Context) -> Run | Alias | str:
 
 def _order(axes: list[int], sizes: list[tuple[int, int]], planes: bool) -> list[tuple[int, ...]]:
     """The resized axes in order. The last two form one step if the library resizes ``planes``: after axes
-    that shrink, as there are fewer planes then."""
+    that shrink, as there are fewer planes then.
+    """
     last = (len(sizes) - 2, len(sizes) - 1)
     if not planes or tuple(axes[-2:]) != last:
         return [(axis,) for axis in axes]

@@ -106,12 +106,14 @@ class Resize:
     @property
     def scratch_bytes(self) -> Dim:
         """The bytes of indices and weights of rows and columns, and of as many resized rows as there are
-        taps."""
+        taps.
+        """
         return 16 * self.taps * self.out_height + 12 * self.taps * self.out_width + 64
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: the rows of x that are read are resized, then as
-        many as there are taps are blended. Columns are computed one by one, except for a scale of 2."""
+        many as there are taps are blended. Columns are computed one by one, except for a scale of 2.
+        """
         rows, taps = self.planes * self.out_height, self.taps
         resized = self.planes * minimum(self.height, taps * self.out_height) * self.out_width
         doubled = self.out_width == 2 * self.width

@@ -75,7 +75,8 @@ class TopK:
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: a scan of the row, which is slow if its elements
-        are strided, and a sort."""
+        are strided, and a sort.
+        """
         scan = self.count * (1 if self.inner == 1 else 30) + floordiv(self.count, 2)
         return predict(Work(cycles=self.outer * self.inner * (scan + 80 * self.k)), isa.machine)
 

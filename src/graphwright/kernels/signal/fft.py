@@ -53,7 +53,8 @@ def stages(length: int) -> list[int]:
 
 def table(length: int, inverse: bool) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """The twiddle factors of all stages of both sides, then the real and imaginary parts of those between the
-    sides."""
+    sides.
+    """
     first, second = sides(length) or (1, length)
     turns = np.exp(-2j * np.pi * np.outer(np.arange(first), np.arange(second)) / length)
     turns = turns / length if inverse else turns

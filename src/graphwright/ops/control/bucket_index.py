@@ -11,7 +11,8 @@ from graphwright.ir.types import F32, I64, TensorType
 
 OTHERWISE = ("error", "pad", "dynamic")
 """The result for sizes that are in no bucket: an error, the smallest larger bucket, or the number
-of buckets."""
+of buckets.
+"""
 
 
 @op("BucketIndex")

@@ -49,7 +49,8 @@ _E8M0 = DTYPES["f8e8m0"]
 _LARGEST = {"f8e4m3fn": 448.0, "f8e4m3fnuz": 240.0, "f8e5m2": 57344.0, "f8e5m2fnuz": 57344.0}
 _ROUND_DOWN_MAX = {"up": 0, "down": 0x7FFFFF, "nearest": 0x3FFFFF}
 """By round mode: the largest f32 fraction field that is rounded down to a power of two. With ``nearest`` and
-an exponent field of 0 it is one larger, because 2^-127 has no implied leading bit."""
+an exponent field of 0 it is one larger, because 2^-127 has no implied leading bit.
+"""
 
 
 def _largest(dtype: DType) -> float | None:

@@ -25,10 +25,12 @@ from graphwright.records import replace
 
 MAX_MATRIX = 2**22
 """Elements of the largest transform matrix (16 MiB of f32). A transform that needs a larger one is a host
-call."""
+call.
+"""
 FAST_MATRIX = 2**19
 """Up to so many elements, one product with the transform matrix is faster than the products of two shorter
-transforms."""
+transforms.
+"""
 MIN_FACTOR, MAX_FACTOR = 4, 64
 """The range of lengths of the first of two shorter transforms."""
 

@@ -14,7 +14,8 @@ MAX_ELEMENTS = 256
 """The elements of larger integer tensors are not tracked during inference: no shape has so many."""
 EXACT = 2**24
 """Every integer up to this one is exact in f32. Sizes that models compute in floats are assumed to be
-smaller."""
+smaller.
+"""
 MAX_PARTIAL = 16
 """The size of the largest tensor of which only some elements may be known: about the rank of a shape."""
 

@@ -33,7 +33,8 @@ from graphwright.ops.core.where import Where
 
 OFFSETS = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}
 """By mode: the offsets of the taps from the nearest pixel, or from the pixel at the rounded-down
-coordinate."""
+coordinate.
+"""
 PADDINGS = ("zeros", "border", "reflection")
 CUBIC_A = -0.75
 MAX_COORDINATE = 2.0**30

@@ -51,7 +51,8 @@ from graphwright.records import replace
 
 MAX_PLANAR_CHANNELS = 8
 """Convolutions with at most so many input channels read them channels first: blocks would be mostly
-padding."""
+padding.
+"""
 
 
 @op("Conv")

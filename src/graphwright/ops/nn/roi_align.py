@@ -33,7 +33,8 @@ MODES = ("avg", "max")
 
 _MAX_IMAGE = 2**31
 """Image indices are clamped to this magnitude, so that products do not overflow: no batch has so
-many images."""
+many images.
+"""
 
 
 @dataclass(frozen=True)

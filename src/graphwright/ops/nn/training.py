@@ -20,7 +20,8 @@ from graphwright.ops.core.where import Where
 DOMAIN = "ai.onnx.preview.training"
 UpdateRule = Callable[["_OptimizerStep", Value, Value, Sequence[Value]], Sequence[Value]]
 """Computes the new values of a tensor and of its optimizer state from the tensor, its gradient and
-the state."""
+the state.
+"""
 
 
 class _OptimizerStep:

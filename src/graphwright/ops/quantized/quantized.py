@@ -158,7 +158,8 @@ def ratio_of(*scales: Array) -> Array:
 
 _STEP = 16
 """An 8-bit integer minus its zero point is ``_STEP * high + low``, where high and low are at most 16 in
-magnitude."""
+magnitude.
+"""
 
 
 def sums_are_exact(bound: float, limit: int) -> bool:

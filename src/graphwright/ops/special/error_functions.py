@@ -10,7 +10,8 @@ from graphwright.ops.special.quantile_coefficients import QUANTILE_BETWEEN, QUAN
 
 _LARGE = 25.0
 """The smallest argument of the asymptotic series. Its first terms are exact to f64 from here on, and below it
-erfc is not subnormal."""
+erfc is not subnormal.
+"""
 
 
 def erfcx(x: Real) -> Real:

@@ -38,7 +38,8 @@ def event_type() -> Any:
 @dataclass(frozen=True)
 class ThreadEvents:
     """The events of one thread: ``thread`` is its id in the operating system, ``events`` an array of
-    :func:`event_type`, and ``lost`` the number of events that did not fit."""
+    :func:`event_type`, and ``lost`` the number of events that did not fit.
+    """
 
     thread: int
     name: str

@@ -89,7 +89,8 @@ def _equal(events: Array, *names: str) -> Array:
 
 def _merged(pieces: Array, events: Events, plans: dict[int, int]) -> Array:
     """Groups pieces into calls: each call covers all units of its task once, as calls of one task in a run do
-    not overlap."""
+    not overlap.
+    """
     units = pieces["b"] - pieces["a"]
     is_first = np.ones(len(pieces), bool)
     is_first[1:] = ~_equal(pieces, "run", "id")

@@ -66,7 +66,8 @@ def scratch_of(kernel: Kernel) -> Dim:
 
 def emit(kernel: Kernel, isa: Isa) -> str:
     """The C function(s) of ``kernel``, one per phase, without the prelude that :func:`emit_file` puts before
-    them."""
+    them.
+    """
     support = Support(isa)
     return "\n".join(_function(phase, support) for phase in phases(kernel))
 

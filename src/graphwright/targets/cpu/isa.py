@@ -69,5 +69,6 @@ def _measured(isa: Isa, machine: Machine) -> Isa:
 
 def prelude() -> str:
     """The C prelude of a file that is compiled alone: ``vector.h``, which derives the vector width from the
-    compiler's flags."""
+    compiler's flags.
+    """
     return Path(__file__).with_name("vector.h").read_text(encoding="utf-8")

@@ -22,7 +22,8 @@ _LINE: Final = 500
 
 def standalone_source(kernel: Kernel, nodes: Iterable[str], isa: Isa) -> str:
     """The text of the file ``KERNEL.c``. ``nodes`` are the nodes of the model that each launch of the kernel
-    computes; they may be untrusted text."""
+    computes; they may be untrusted text.
+    """
     build, run = (shlex.join(command) for command in standalone_commands(kernel.name, isa))
     sizes = "".join(f" {size}" for size in kernel.sizes if size not in HOOK_SIZES)
     lines = [

@@ -39,7 +39,8 @@ MAX_ULP_F64: Final[dict[str, float]] = {"exp": 1.0, "log": 1.0, "sigmoid": 2.5}
 
 def vmath(isa: Isa, functions: Iterable[str], lanes: int | None = None) -> str:
     """C code that defines ``NAME_f32xL`` for each of ``functions``, which are names in :data:`MAX_ULP`; L is
-    ``lanes``, by default the lanes of ``isa``."""
+    ``lanes``, by default the lanes of ``isa``.
+    """
     support = Support(isa)
     for function in functions:
         support.function(function, F32, lanes or isa.lanes)

@@ -43,7 +43,8 @@ class Conversions(Lines):
 
     def rounded(self, value: Value) -> Value:
         """The result of a function, rounded to its dtype if it is computed in a wider one: NumPy rounds each
-        result too."""
+        result too.
+        """
         if value.dtype.computed == value.dtype:
             return value
         if value.vector:
@@ -106,7 +107,8 @@ class Conversions(Lines):
 
 def _through(source: DType, target: DType) -> str:
     """The intermediate dtype of a cast: out of range, float to a narrow or unsigned integer is undefined in
-    C, while NumPy converts through a wider integer."""
+    C, while NumPy converts through a wider integer.
+    """
     if not source.is_float or not target.is_integer:
         return ""
     if target.bits < 32:

@@ -26,7 +26,8 @@ _LONG: Final = FUNCTIONS["exp"]
 @dataclass(frozen=True)
 class Part:
     """The statements of one loop. It reads values of earlier loops, and stores those
-    that later loops read."""
+    that later loops read.
+    """
 
     statements: tuple[Let | Store, ...]
     reads: tuple[str, ...]
@@ -37,7 +38,8 @@ def distributed(body: Sequence[Statement]) -> tuple[Part, ...]:
     """The loops that ``body`` is split into, in order; empty if it stays one loop. Each loop computes the
     expensive functions of one depth, the number of expensive functions before them. Values of depth 0 are
     recomputed in each loop that reads them. The last loop has all stores, as a result may overwrite an
-    operand."""
+    operand.
+    """
     simple = [s for s in body if isinstance(s, Let | Store)]
     stored = {s.buffer.name for s in simple if isinstance(s, Store)}
     if len(simple) < len(body) or not stored.isdisjoint(_loaded(simple)):

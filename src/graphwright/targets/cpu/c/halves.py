@@ -14,7 +14,8 @@ HALVES: Final = {
 
 def halves(name: str, function: str, operands: str, single: str, part: str, wide: str, lanes: int) -> str:
     """The C function ``name``, which applies ``function`` to both halves of ``operands`` of type ``single``.
-    ``part`` is the type of half a vector, ``wide`` that of the same number of doubles."""
+    ``part`` is the type of half a vector, ``wide`` that of the same number of doubles.
+    """
     half = lanes // 2
     low, high = (", ".join(map(str, range(start, start + half))) for start in (0, half))
     every = ", ".join(map(str, range(lanes)))

@@ -31,7 +31,8 @@ class Loops(Accumulations):
     """The vector loop that prefetches later rows, and its prefetches."""
     late_stores: list[tuple[str, str]] | None = None
     """While unrolled steps are emitted: declarations of the stored vectors, and their stores, which are
-    delayed until after all steps."""
+    delayed until after all steps.
+    """
 
     @abstractmethod
     def body(self, statements: Iterable[Statement]) -> None:
@@ -140,7 +141,8 @@ class Loops(Accumulations):
         partials: dict[int, Partial],
     ) -> None:
         """Emits all whole vectors of ``loop``: in blocks if its body is distributed, else in steps of
-        ``unrolled`` copies."""
+        ``unrolled`` copies.
+        """
         if not partials and unrolled and (parts := distributed(loop.body)):
             self.lanes = Lanes(loop.axis, count)
             self.distributed_steps(loop, parts, axis, f"({end} - {axis}) / {count}", count)
@@ -174,7 +176,8 @@ class Loops(Accumulations):
 
     def distributed_steps(self, loop: Loop, parts: Sequence[Part], axis: str, steps: str, width: int) -> None:
         """Emits ``steps`` whole vectors, ``width`` apart, in blocks: each of ``parts`` is a loop over a
-        block."""
+        block.
+        """
         count, step = self.fresh("count"), self.fresh("k")
         kept = {name: self.fresh(name) for part in parts for name in part.keeps}
         at_most = self.support.dim(f"dim_min({steps}, {BLOCK})")

@@ -173,7 +173,8 @@ def main_text(
     support: Support,
 ) -> str:
     """The program for kernels with their grids and scratch, and for epilogues; ``naive`` are the scalar
-    versions of all, ``naive_NAME``."""
+    versions of all, ``naive_NAME``.
+    """
     runs = [_run(kernel, grid, scratch, support) for kernel, grid, scratch in launches]
     runs += [_run_hook(hook, support) for hook in hooks]
     size = min((_usual_size(kernel) for kernel, _, _ in launches), default=_MOST_SIZE)

@@ -34,7 +34,8 @@ _HALF_ARC: Final = f"""\
 
 _LARGE: Final = "40000"
 """Beyond this, sine and cosine call the C library for each lane: range reduction with three parts of pi/2 is
-too inexact."""
+too inexact.
+"""
 _CIRCULAR: Final = f"""\
 double DOUBLE(double);
 GW_INLINE @V NAME(@V x) {{
@@ -171,4 +172,5 @@ GW_INLINE @V NAME(@V x) {
     "cos": _CIRCULAR.replace("DOUBLE", "cos").replace("QUARTER", " + 1").replace("KEEP", ""),
 }
 """C templates by function (notation of :meth:`Support.expand`). For the largest errors
-see ``vmath.MAX_ULP``."""
+see ``vmath.MAX_ULP``.
+"""

@@ -1,5 +1,6 @@
 """Scalar C helpers: operations that C leaves undefined or defines differently from NumPy, and C library
-functions."""
+functions.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from graphwright.ir.types import F32, F64, DType
 
 Template = Callable[[DType], str | None]
 """C text of the helper ``NAME`` for a dtype (``@T`` its C type, ``@name@`` another helper), None if there is
-none."""
+none.
+"""
 
 
 def _integers(text: str, unsigned: str | None = None) -> Template:

@@ -117,7 +117,8 @@ class Value:
 @dataclass(frozen=True)
 class Lanes:
     """The enclosing vector loop; ``tail`` is the mask of active lanes in the last, partial step, None in full
-    steps."""
+    steps.
+    """
 
     axis: str
     count: int

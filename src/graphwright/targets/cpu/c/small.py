@@ -17,7 +17,8 @@ from graphwright.records import dataclass
 class SmallFloat:
     """A format with a sign, ``bits - 1 - fraction`` bits of exponent, and ``fraction`` bits of fraction.
     ``largest``, ``over`` and ``nan`` are codes without sign: of the largest number, of anything larger (also
-    infinity), and of NaN. ``one_zero``: there is no -0, and its code means NaN."""
+    infinity), and of NaN. ``one_zero``: there is no -0, and its code means NaN.
+    """
 
     bits: int
     fraction: int
@@ -39,7 +40,8 @@ class SmallFloat:
 
     def widen(self) -> str:
         """C code to f32: subnormal numbers are offset by the least normal number, which
-        is then subtracted."""
+        is then subtracted.
+        """
         least = (128 - self.bias) << 23
         special = []
         if self.one_zero:
@@ -64,7 +66,8 @@ GW_INLINE @F NAME(@H x) {{
 
     def narrow(self) -> str:
         """C code from f32: normal numbers are rounded in their bits, smaller ones by adding a number with the
-        same last bit."""
+        same last bit.
+        """
         drop = 23 - self.fraction
         least, magic = (128 - self.bias) << 23, (151 - self.bias - self.fraction) << 23
         if self.one_zero:
@@ -135,4 +138,5 @@ SMALL_HELPERS: Final[dict[str, str]] = (
     | {k: v for bits in (2, 4) for signed in (True, False) for k, v in _integer(bits, signed).items()}
 )
 """Conversion helpers by direction and dtype, in the notation of
-:meth:`~graphwright.targets.cpu.c.support.Support.define_conversion`."""
+:meth:`~graphwright.targets.cpu.c.support.Support.define_conversion`.
+"""

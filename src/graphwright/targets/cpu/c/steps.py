@@ -9,7 +9,8 @@ SMALL_STEPS: Final = ("2", "3", "4")
 
 def load_step(step: int, lanes: int) -> str:
     """The template of ``load_step_N(p)``, in which lane i is ``p[step * i]``. The last vector ends at the
-    last requested element, so that nothing beyond it is read."""
+    last requested element, so that nothing beyond it is read.
+    """
     last = step * (lanes - 1) - (lanes - 1)
     starts = [*(part * lanes for part in range(step - 1)), last]
     lines = [f"    const @V x{k} = *(const @V_any *)(p + {start});" for k, start in enumerate(starts)]

@@ -149,7 +149,8 @@ class Support:
 
     def function(self, function: str, dtype: DType, lanes: int) -> str:
         """The name of a vector helper such as ``exp_f32x16``; if there is no vector version, a loop over the
-        scalar one."""
+        scalar one.
+        """
         name = f"{function}_{dtype}x{lanes}"
         if name in self.defined:
             return name
@@ -175,7 +176,8 @@ class Support:
 
     def expand(self, template: str, name: str, dtype: DType, lanes: int) -> str:
         """Fills a template: ``@V`` is the vector, ``@T`` its element, ``@I`` lane masks, ``@M`` masks,
-        ``@name@`` helpers."""
+        ``@name@`` helpers.
+        """
         helpers = {found: self.function(found, dtype, lanes) for found in re.findall(r"@(\w+)@", template)}
         text = re.sub(r"@(\w+)@", lambda m: helpers[m[1]], template)
         words = {
@@ -276,7 +278,8 @@ class Support:
 
     def scalar_converted(self, direction: str, dtype: DType, value: str) -> str:
         """One element converted from memory to the type in which it is computed (``widen``), or back
-        (``narrow``)."""
+        (``narrow``).
+        """
         name = f"{direction}_{dtype}"
         vector = self._helper(direction, dtype, 8)
         stored, value_type = stored_dtype(dtype), dtype.computed
@@ -305,7 +308,8 @@ class Support:
         ``@F`` are the vectors of both; ``@W`` is a vector of stored elements of at least 16 bytes, which
         instructions require, and ``@LOW`` and ``@FIRST`` are the lanes that are copied to and from it; ``@I``
         and ``@U`` are 32-bit lanes; ``@SPREAD(x)`` and ``@LOWEST(code)`` are :meth:`spread` and
-        :meth:`gather_low` for bytes."""
+        :meth:`gather_low` for bytes.
+        """
         name = f"{stem}x{lanes}"
         if name in self.defined:
             return name

@@ -1,5 +1,6 @@
 """Emits scalars of the loop IR as C expressions; values that vary along the axis of a vector loop are
-vectors."""
+vectors.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +137,8 @@ class Values(Arithmetic):
 
     def element(self, variable: Variable, index: tuple[Index, ...], buffer: Buffer) -> str:
         """An element of a buffer that is held in variables: a variable, or an array with one vector per
-        element."""
+        element.
+        """
         if not buffer.shape:
             return variable.name
         offset: Dim = 0
@@ -152,7 +154,8 @@ class Values(Arithmetic):
 
     def shared_values(self, *roots: Scalar | None) -> None:
         """Binds sub-expressions that a statement uses several times to variables, so that the code is linear
-        in the number of nodes."""
+        in the number of nodes.
+        """
         self.shared = {}
         uses: dict[int, int] = {}
         order: list[Scalar] = []
@@ -216,7 +219,8 @@ class Values(Arithmetic):
 
     def compare_positions(self, value: Apply) -> Value | None:
         """Emits ``@a < @b`` over lanes in 32 bits: the difference changes by a small step, so large
-        differences may be clamped."""
+        differences may be clamped.
+        """
         if self.lanes is None or not is_position_test(value):
             return None
         left, right = (index_of(o) for o in value.operands)
@@ -243,7 +247,8 @@ class Values(Arithmetic):
 
     def value_to_bind(self, value: Scalar) -> Value:
         """``value``, to be bound to a variable. The stored form that it was widened from gets a name too, so
-        that storing it needs no conversion."""
+        that storing it needs no conversion.
+        """
         inner = value.operand if isinstance(value, Cast) else None
         if not isinstance(inner, Cast) or inner.dtype == value.dtype or inner.dtype.computed != value.dtype:
             return self.value(value)

@@ -97,7 +97,8 @@ GW_INLINE @V NAME(@V x, @T c) { /* x / c as it rounds, by c's inverse and what t
 }"""
 """Four instructions; a division takes as long as twenty. If an operand or the result is below 2^-100, the
 error may be one unit in the last place, as the remainder underflows. P. Markstein, "Computation of elementary
-functions on the IBM RISC System/6000 processor" (1990)."""
+functions on the IBM RISC System/6000 processor" (1990).
+"""
 
 _DIV_BY_SUM_V3: Final = """\
 GW_INLINE @V NAME(@V x, @T c) { /* x / c, 0 <= x <= c, 1 <= c, by c's inverse as a sum of two numbers */
@@ -108,7 +109,8 @@ GW_INLINE @V NAME(@V x, @T c) { /* x / c, 0 <= x <= c, 1 <= c, by c's inverse as
     return y;
 }"""
 """Two instructions; a division takes as long as seven. The error is at most 0.50001 units in the last place,
-as the sum has 47 bits; below 2^-102, where ``x * low`` underflows, it is one unit."""
+as the sum has 47 bits; below 2^-102, where ``x * low`` underflows, it is one unit.
+"""
 
 _NUMBER_FIRST: Final = """\
 GW_INLINE @V NAME(@V a, @V b) { /* b if either is NaN, or if both are 0 */

@@ -100,14 +100,14 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_others(name: str) -> None:
+def test_arguments_of_wrong_types_are_rejected_by_name(name: str) -> None:
     call, error, text = CALLS[name]
     with pytest.raises(error, match=text):
         call()
 
 
 @pytest.mark.parametrize("keys", ["a.key", b"secret", 3, [3], [None]], ids=repr)
-def test_keys(keys: Any, model: gw.Model, tmp_path: Path) -> None:
+def test_keys_that_are_no_list_of_keys_are_rejected(keys: Any, model: gw.Model, tmp_path: Path) -> None:
     model.save(tmp_path / "m.om")
     with pytest.raises(gw.OptionError, match=r"^keys: .*(a list|the path of a file), not"):
         gw.load(tmp_path / "m.om", keys=keys)

@@ -32,7 +32,7 @@ def run(programs: Path, name: str, *arguments: object) -> subprocess.CompletedPr
     return subprocess.run(command, capture_output=True, timeout=120, env=settings)
 
 
-def test_classify(programs: Path, package: Path, tmp_path: Path) -> None:
+def test_classify_prints_the_best_classes(programs: Path, package: Path, tmp_path: Path) -> None:
     x = rows(COUNT)
     x.tofile(tmp_path / "x.bin")
     done = run(programs, "classify", package, tmp_path / "x.bin", f"{COUNT},{FEATURES}", 3)
@@ -46,7 +46,9 @@ def test_classify(programs: Path, package: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 8, 33, 100])
-def test_batches(batch: int, programs: Path, package: Path, tmp_path: Path) -> None:
+def test_batches_of_any_size_give_the_scores(
+    batch: int, programs: Path, package: Path, tmp_path: Path
+) -> None:
     x = rows(COUNT)
     x.tofile(tmp_path / "x.bin")
     done = run(programs, "batches", package, tmp_path / "x.bin", COUNT, batch, 3)

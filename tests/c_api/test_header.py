@@ -48,7 +48,7 @@ def test_no_python_is_in_it() -> None:
     assert libraries <= {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2"}
 
 
-def test_flags(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_flags_and_folders(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--cflags", "--libs"])
     assert capsys.readouterr().out.split() == [
         f"-I{INCLUDE_FOLDER}", f"-L{LIBRARY_FOLDER}", f"-Wl,-rpath,{LIBRARY_FOLDER}", "-lgraphwright",

@@ -67,6 +67,6 @@ F32, NAN = np.array([1, 2], np.float32), np.array([np.nan, 1], np.float32)
         (None, F32, "nothing instead of ndarray"),
     ],
 )
-def test_differences(actual: object, expected: object, said: str) -> None:
+def test_a_difference_is_described(actual: object, expected: object, said: str) -> None:
     found = difference(actual, expected, 1e-3, 1e-7)
     assert said in found and bool(said) == bool(found)

@@ -52,7 +52,7 @@ def test_inputs_are_a_list_a_dict_or_the_only_one() -> None:
         backend.prepare(sums()).run([ROW, ROW])
 
 
-def test_devices() -> None:
+def test_the_backend_supports_the_cpu_alone() -> None:
     assert [backend.supports_device(name) for name in ("CPU", "CPU:0", "CUDA", "CUDA:1")] == [
         True,
         True,
@@ -64,7 +64,7 @@ def test_devices() -> None:
         backend.prepare(sums(), "CUDA")
 
 
-def test_one_node() -> None:
+def test_run_node_computes_one_node() -> None:
     node = helper.make_node("Clip", ["x", "", "most"], ["y"])
     (found,) = backend.run_node(node, [ROWS, np.float32(3)])
     np.testing.assert_array_equal(found, np.minimum(ROWS, 3))

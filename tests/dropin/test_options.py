@@ -59,7 +59,7 @@ def test_levels_are_kept(level: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "what"), [("SessionOptions", "session"), ("RunOptions", "run")])
-def test_entries(kind: str, what: str) -> None:
+def test_config_entries_are_stored(kind: str, what: str) -> None:
     def entries(engine: ModuleType, key: Any, value: Any) -> Any:
         options = getattr(engine, kind)()
         getattr(options, f"add_{what}_config_entry")("key", value)

@@ -203,7 +203,7 @@ def test_an_empty_optional_that_the_model_reads() -> None:
             session.run(None, feed)
 
 
-def test_terminate(pair: dict[ModuleType, Any]) -> None:
+def test_a_run_can_be_terminated(pair: dict[ModuleType, Any]) -> None:
     def run(engine: ModuleType) -> Any:
         options = engine.RunOptions()
         options.terminate = True
@@ -225,7 +225,7 @@ def test_terminate(pair: dict[ModuleType, Any]) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*provider")
-def test_providers(providers: Any) -> None:
+def test_providers_are_those_of_onnx_runtime(providers: Any) -> None:
     def made(engine: ModuleType) -> Any:
         session = engine.InferenceSession(sums(), None, providers)
         return session.get_providers(), session.get_provider_options(), session.run(None, FEED)
@@ -374,7 +374,7 @@ def test_the_optimized_model_is_the_model_with_its_overrides(tmp_path: Path, for
     assert plain(session.run(None, FEED)) == plain(theirs.InferenceSession(sums()).run(None, FEED))
 
 
-def test_profiles(tmp_path: Path, pair: dict[ModuleType, Any]) -> None:
+def test_a_session_writes_a_profile(tmp_path: Path, pair: dict[ModuleType, Any]) -> None:
     options = ours.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "run")
     session = ours.InferenceSession(sums(), options)
@@ -395,7 +395,7 @@ def test_profiles(tmp_path: Path, pair: dict[ModuleType, Any]) -> None:
     assert session.get_profiling_start_time_ns() == start  # as in ONNX Runtime, also at the end
 
 
-def test_run_async(pair: dict[ModuleType, Any]) -> None:
+def test_run_async_calls_back(pair: dict[ModuleType, Any]) -> None:
     def called(engine: ModuleType, feed: Any) -> Any:
         done, seen = threading.Event(), []
 

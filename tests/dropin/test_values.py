@@ -38,7 +38,7 @@ def test_values_of_other_things(given: Any) -> None:
     assert same(lambda engine: engine.OrtValue.ortvalue_from_numpy(given)) == "RuntimeError"
 
 
-def test_devices() -> None:
+def test_values_on_devices() -> None:
     assert same(lambda engine: engine.OrtValue.ortvalue_from_numpy(ROW, "cuda", 0)) == "RuntimeError"
     assert same(lambda engine: engine.OrtValue.ortvalue_from_numpy(ROW, "moon", 0)) == "Exception"
     same(
@@ -69,7 +69,7 @@ def test_memory_is_shared() -> None:
 
 
 @pytest.mark.parametrize("new", [np.zeros((3, 2), np.float32), np.zeros((2, 2), np.float32), [1]])
-def test_updates(new: Any) -> None:
+def test_updates_in_place(new: Any) -> None:
     def update(engine: ModuleType) -> Any:
         value = engine.OrtValue.ortvalue_from_numpy(np.ones((2, 3), np.float32))
         value.update_inplace(new)
@@ -102,7 +102,7 @@ def test_bfloat16_by_its_bytes() -> None:
     assert same(lambda e: e.OrtValue.ortvalue_from_numpy_with_onnx_type(narrow, 16)) == "RuntimeError"
 
 
-def test_dlpack() -> None:
+def test_dlpack_shares_memory() -> None:
     tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3)
     for engine in (ours, theirs):
         value = engine.OrtValue.from_dlpack(tensor)

@@ -171,7 +171,7 @@ def test_otherwise_the_block_is_that_of_the_machine(block: int, monkeypatch: pyt
     ("machine", "flags", "block"),
     [("x86_64", "avx2 fma", 8), ("x86_64", "avx2 avx512f avx512bw", 16), ("aarch64", "asimd", 16)],
 )
-def test_machines(
+def test_the_block_follows_the_instruction_set_of_the_machine(
     machine: str, flags: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cpu = tmp_path / "cpuinfo"

@@ -106,7 +106,7 @@ def test_none_leaves_each_node_alone() -> None:
     ("level", "merged"),
     [(0, set()), (1, set()), (2, {*RULE_OF.values()} - {"epilogue", "siblings"}), (3, {*RULE_OF.values()})],
 )
-def test_levels(level: int, merged: set[str]) -> None:
+def test_optimization_levels_select_rules(level: int, merged: set[str]) -> None:
     found = decided(module_of(*MODEL), rule_set(options(opt_level=level)))
     assert {each.why for each in found.values() if each.code is Code.MERGED} == {f"rule {r}" for r in merged}
 
@@ -187,7 +187,7 @@ def test_unknown_rules_are_listed_at_once() -> None:
 
 
 @pytest.mark.parametrize("given", [{"fusion_rules": ""}, {"fusion_rules": "a b"}, {"opt_level": 4}])
-def test_bad_values(given: dict[str, str | int]) -> None:
+def test_invalid_rules_and_levels_are_rejected(given: dict[str, str | int]) -> None:
     with pytest.raises(OptionError, match="takes"):
         options(**given)
 

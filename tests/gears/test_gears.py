@@ -208,7 +208,7 @@ def test_a_traced_run_names_the_tasks_of_its_gear(model: gw.Model) -> None:
 
 
 @pytest.mark.parametrize("combine", ["zip", "product"])
-def test_several_inputs(options: Options, combine: str) -> None:
+def test_gears_of_several_inputs(options: Options, combine: str) -> None:
     shapes = [(1, 8), (3, 16)]
     gears = gw.Gears(
         {"ids": shapes, "mask": shapes} if combine == "zip" else {"ids": [(2, 4), (2, 5)]},
@@ -228,7 +228,9 @@ def test_several_inputs(options: Options, combine: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["reference", "null"])
-def test_other_devices(device: str, options: Options, expected: dict[tuple[int, ...], Array]) -> None:
+def test_gears_on_other_devices(
+    device: str, options: Options, expected: dict[tuple[int, ...], Array]
+) -> None:
     model = gw.compile(cnn(), gears={"x": SHAPES}, options=replace(options, device=device))
     for shape in SHAPES:
         (y,) = model(images(*shape))

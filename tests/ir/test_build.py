@@ -25,7 +25,7 @@ def test_types_are_inferred_as_nodes_are_added() -> None:
     assert [v.name for v in b.graph.inputs] == ["x", "y"]
 
 
-def test_constants() -> None:
+def test_constants_are_typed_and_known() -> None:
     module = Module()
     b = Builder(module, new_graph(module, "main", [])[0].graph)
     assert b.const(2.0, F16).type == tensor(F16)

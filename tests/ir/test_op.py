@@ -50,7 +50,7 @@ def test_every_attribute_counts() -> None:
     assert len({Window(), Window((3,)), Window((3,), 1), Window((1,))}) == 2
 
 
-def test_classes_count() -> None:
+def test_ops_of_different_classes_differ() -> None:
     assert Window() != Other() and Plain() != Windowed() and Plain() == Plain((3,))
     assert Window() != "TestWindow"
 

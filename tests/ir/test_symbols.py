@@ -113,7 +113,7 @@ def test_canonical_forms(dim: Dim, text: str) -> None:
     assert str(dim) == text
 
 
-def test_symbols_inside() -> None:
+def test_atoms_are_found_inside_functions() -> None:
     assert {a.name for a in atoms(floordiv(N + M, 2) * H)} == {"N", "M", "H"}
 
 

@@ -47,7 +47,7 @@ def test_numpy_types_come_back(dtype: object) -> None:
         assert array.dtype.itemsize == dtype.bytes  # type: ignore[attr-defined]
 
 
-def test_foreign_arrays() -> None:
+def test_types_of_numpy_arrays() -> None:
     assert dtype_of(np.array(["a"])) is STRING
     assert dtype_of(np.zeros(1, ">f4")) is F32
     assert type_of(np.zeros((2, 0), np.int64)) == tensor(I64, 2, 0)
@@ -55,7 +55,7 @@ def test_foreign_arrays() -> None:
         dtype_of(np.zeros(1, "datetime64[s]"))
 
 
-def test_sizes() -> None:
+def test_sizes_and_ranks_of_tensor_types() -> None:
     assert tensor(F32, 2, 3).bytes == 24
     assert tensor(F32, N, 3).elements == 3 * N
     assert tensor(F32, 2).is_static
@@ -86,7 +86,9 @@ def test_bad_text_is_refused(text: str) -> None:
         ),
     ],
 )
-def test_layouts(layout: Layout, shape: tuple[int, ...], physical: tuple[int, ...], text: str) -> None:
+def test_layouts_have_a_physical_shape_and_a_text(
+    layout: Layout, shape: tuple[int, ...], physical: tuple[int, ...], text: str
+) -> None:
     assert layout.physical_shape(shape) == physical
     assert str(layout) == text
 

@@ -106,7 +106,7 @@ ONE_LAUNCH: dict[str, tuple[Build, tuple[TensorType, ...]]] = {
 
 
 @pytest.mark.parametrize("name", ONE_LAUNCH)
-def test_one_launch(name: str) -> None:
+def test_a_fused_node_is_one_launch(name: str) -> None:
     build, types = ONE_LAUNCH[name]
     assert [task.kind for task in compiled(build, *types).tasks] == [TaskKind.LAUNCH]
 

@@ -102,7 +102,7 @@ def test_orders_are_searched_until_the_arena_is_the_lower_bound() -> None:
         assert check(lives) < 1.001, seed
 
 
-def test_malformed_requests() -> None:
+def test_malformed_requests_are_rejected() -> None:
     with pytest.raises(_native.PlanError):
         plan_memory([-1], [[]])
     with pytest.raises(_native.PlanError):

@@ -113,7 +113,7 @@ def refused(op_type: str, feeds: Feed, outputs: Sequence[str] = ("y",), **attrib
 
 @pytest.mark.parametrize("shape", [(2, 3, 16), (1, 7, 17), (0, 3, 4)])
 @pytest.mark.parametrize("op_type", ["Gelu", "FastGelu", "QuickGelu"])
-def test_activation(op_type: str, shape: tuple[int, ...]) -> None:
+def test_activations_are_those_of_onnx_runtime(op_type: str, shape: tuple[int, ...]) -> None:
     compare(op_type, [3 * normal(*shape)], symbolic=True)
 
 
@@ -509,7 +509,7 @@ def halves(feeds: Feed) -> list[Array | None]:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_in_f16(op_type: str, feeds: Feed, attributes: dict[str, Any]) -> None:
+def test_ops_compute_in_f16(op_type: str, feeds: Feed, attributes: dict[str, Any]) -> None:
     compare(op_type, halves(feeds), tolerance=1e-2, **attributes)
 
 

@@ -48,7 +48,7 @@ def test_without_a_seed_they_differ_each_time() -> None:
         assert np.any(run_reference(op, inputs)[0] != run_reference(op, inputs)[0])
 
 
-def test_moments() -> None:
+def test_random_numbers_have_the_requested_mean_and_variance() -> None:
     uniform, normal = (
         run_reference(op, [])[0].astype(np.float64)
         for op in (RandomUniform(MANY, -1.0, 3.0, F32, 1.0), RandomNormal(MANY, 5.0, 2.0, F32, 1.0))

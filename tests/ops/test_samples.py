@@ -52,13 +52,13 @@ def samples_that(
 
     def of_each_op(test: Callable[[Sample], None]) -> Callable[[str], None]:
         @pytest.mark.parametrize("name", [name for name, samples in chosen.items() if samples])
-        def test_of_op(name: str) -> None:
+        def test_samples_of_an_op(name: str) -> None:
             for number, sample in chosen[name]:
                 with noted(f"{name}, sample {number}"):
                     test(sample)
 
-        test_of_op.__name__, test_of_op.__doc__ = test.__name__, test.__doc__
-        return test_of_op
+        test_samples_of_an_op.__name__, test_samples_of_an_op.__doc__ = test.__name__, test.__doc__
+        return test_samples_of_an_op
 
     return of_each_op
 

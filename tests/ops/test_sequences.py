@@ -91,7 +91,7 @@ def test_what_is_no_sequence_is_refused(device: str) -> None:
 
 @DEVICES
 @pytest.mark.parametrize("held", [None, np.ones((2, 3), np.float32)])
-def test_an_optional(device: str, held: Any) -> None:
+def test_ops_on_optionals(device: str, held: Any) -> None:
     nodes = [
         helper.make_node("OptionalHasElement", ["o"], ["has"]),
         helper.make_node("Identity", ["o"], ["same"]),

@@ -39,7 +39,9 @@ def test_inputs_are_never_written(model: gw.Model, classifier: Classifier) -> No
 
 
 @pytest.mark.parametrize("batch", [0, 1, 2, 5])
-def test_values(model: gw.Model, classifier: Classifier, batch: int) -> None:
+def test_results_are_those_of_numpy_for_any_batch(
+    model: gw.Model, classifier: Classifier, batch: int
+) -> None:
     x = np.random.default_rng(batch).standard_normal((batch, 3, 12, 12)).astype(np.float32)
     np.testing.assert_allclose(model(x)[0], classifier.value(x), rtol=1e-4, atol=1e-6)
 
@@ -142,7 +144,7 @@ class TestOddGraphs:
         for y in run(onnx_model(nodes, {"x": spec}, {"a": spec, "b": spec, "c": spec, "t": spec}), x):
             assert np.array_equal(y, -x)
 
-    def test_no_inputs(self, run: Any) -> None:
+    def test_a_model_without_inputs(self, run: Any) -> None:
         nodes = [node("ConstantOfShape", ["s"], ["a"]), node("Add", ["a", "w"], ["y"])]
         weights = {"s": np.array([2, 3]), "w": np.arange(3, dtype=np.float32)}
         (y,) = run(onnx_model(nodes, {}, {"y": (FLOAT, [2, 3])}, weights))
@@ -158,7 +160,7 @@ class TestOddGraphs:
         )
         assert np.array_equal(y, -x)
 
-    def test_scalars(self, run: Any) -> None:
+    def test_scalar_inputs_and_outputs(self, run: Any) -> None:
         spec = (FLOAT, [])
         nodes = [node("Add", ["x", "y"], ["a"]), node("Exp", ["x"], ["b"])]
         a, b = run(

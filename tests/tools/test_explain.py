@@ -58,7 +58,7 @@ def said(*arguments: object) -> str:
     return done.stdout
 
 
-def test_the_summary(folder: Path) -> None:
+def test_the_summary_counts_the_bytes_of_kernels_and_of_ops(folder: Path) -> None:
     """x, m, r, d and y have 512 bytes each, s has 32. The kernels are matmul with relu, sum with div, and the
     last op.
     """
@@ -81,7 +81,7 @@ def test_the_summary(folder: Path) -> None:
     assert said(folder / "m.onnx") == text
 
 
-def test_why_not(folder: Path) -> None:
+def test_why_not_gives_the_first_refusal_between_two_nodes(folder: Path) -> None:
     package = folder / "m.om"
     assert said(package, "--why-not", "product", "relu") == "one kernel computes both: product + relu\n"
     reduction = said(package, "--why-not", "relu", "sum")
@@ -104,14 +104,14 @@ def test_unknown_nodes_are_named_at_once(folder: Path) -> None:
     assert "no node that runs is called 'nothing'" in done.stderr
 
 
-def test_diff(folder: Path) -> None:
+def test_diff_shows_the_decisions_that_changed(folder: Path) -> None:
     lines = said(folder / "m.om", folder / "none.om", "--diff").splitlines()
     assert lines[0] == "kernels: 3, now 5"
     assert "  product -> relu: taken [FUSE_MERGED], now refused [FUSE_RULE_OFF]" in lines
     assert said(folder / "m.om", folder / "m.onnx", "--diff").splitlines()[2:] == ["decisions that differ: 0"]
 
 
-def test_json(folder: Path) -> None:
+def test_json_has_all_nodes_and_decisions(folder: Path) -> None:
     facts = json.loads(said(folder / "m.om", "--json"))
     assert facts["format"] == 1 and facts["ops"] == 5
     assert facts["total"]["read"] + facts["total"]["written"] == 3072
@@ -162,7 +162,7 @@ def test_the_terminal_gets_no_control_characters(folder: Path) -> None:
         (("m.onnx", "--opt-level", "4"), "takes 0, 1, 2, 3"),
     ],
 )
-def test_misuse(
+def test_misuse_is_an_error_and_writes_nothing(
     arguments: tuple[str, ...], found: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)

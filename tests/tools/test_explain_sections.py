@@ -130,7 +130,7 @@ def test_every_pass_of_the_pipeline_is_there_and_those_that_did_nothing_are_shor
     assert "fold_conv_bn in simplify: BatchNormalization of a product (1)" in lines
 
 
-def test_layouts(folder: Path) -> None:
+def test_layouts_lists_requests_and_conversions(folder: Path) -> None:
     """Both convolutions request a layout, the mean follows, and the input of the Flatten is converted back to
     rows.
     """
@@ -167,7 +167,7 @@ def test_a_copy_states_the_bytes_that_it_moves() -> None:
     ]
 
 
-def test_shapes(folder: Path) -> None:
+def test_shapes_lists_sizes_and_shape_programs(folder: Path) -> None:
     found = facts(folder / "m.om", "shapes")
     assert found["sizes"] == [
         {"size": "N", "inputs": [{"input": "x", "axis": 0}], "least": 0, "most": None, "multiple": 1}
@@ -199,7 +199,7 @@ def test_shapes_that_data_decides(tmp_path: Path) -> None:
     assert line.startswith(f"{bound['size']}: axis 1 of ")
 
 
-def test_kernels(folder: Path) -> None:
+def test_kernels_lists_candidates_with_times_and_reasons(folder: Path) -> None:
     tasks = {each["nodes"]: each for each in facts(folder / "static.om", "kernels")["tasks"]}
     second = tasks["second"]
     names = {each["kernel"] for each in second["not_taken"]}

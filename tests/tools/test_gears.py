@@ -31,7 +31,7 @@ def gears_of(path: Path) -> list[tuple[Any, ...]]:
     return [case.inputs[0].shape or () for case in dispatch(gw.load(path).package).cases]
 
 
-def test_shapes(network: Path) -> None:
+def test_gears_of_given_shapes_and_no_others(network: Path) -> None:
     result = graphwright("compile", network, "-o", "a.om", "--gears", "x:1,3,16,16;4,3,16,16; 2,3,24,8")
     assert result.exit_code == 0 and "3 gears" in result.stderr
     assert gears_of(Path("a.om")) == [(1, 3, 16, 16), (4, 3, 16, 16), (2, 3, 24, 8)]
@@ -48,7 +48,7 @@ def test_batches_and_images(network: Path) -> None:
     assert gw.load("b.om")(images(3, 3, 9, 9))[0].shape == (3, 5)
 
 
-def test_padding(network: Path) -> None:
+def test_batches_between_gears_are_padded(network: Path) -> None:
     flags = ("--shape", "x:?,3,16,16", "--dynamic-batch", "2,4", "--between", "pad")
     assert graphwright("compile", network, "-o", "p.om", *flags).exit_code == 0
     assert gw.load("p.om")(images(3, 3, 16, 16))[0].shape == (3, 5)

@@ -35,7 +35,7 @@ def test_a_table_a_trace_and_a_page(model: Path, tmp_path: Path) -> None:
     assert "3 runs in " in (tmp_path / "page.html").read_text()
 
 
-def test_json(model: Path) -> None:
+def test_json_has_totals_and_rows(model: Path) -> None:
     command = "profile", model, "--shape", "x:8,4", "--runs", "2", "--group", "source", "--json"
     result = graphwright(*command)
     assert result.exit_code == 0, result.stderr

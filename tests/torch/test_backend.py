@@ -260,7 +260,7 @@ def test_memory_order_is_that_of_eager() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.uint8])
-def test_dtypes(dtype: torch.dtype) -> None:
+def test_results_have_the_dtype_of_eager_mode(dtype: torch.dtype) -> None:
     x = torch.arange(12).reshape(3, 4).to(dtype)
     result = compiled(lambda t: (t * 2 + 1).sum(0))(x)
     assert result.dtype == (x * 2 + 1).sum(0).dtype
@@ -309,7 +309,7 @@ def test_parameters_made_in_inference_mode() -> None:
             model.weight.add_(1)
 
 
-def test_threads() -> None:
+def test_a_compiled_module_runs_in_several_threads() -> None:
     model, wrong = images().eval(), []
     run = compiled(model)
     with torch.no_grad():

@@ -129,7 +129,7 @@ def expected(name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_exported(name: str) -> None:
+def test_exported_higher_order_operators(name: str) -> None:
     body, calls = CASES[name]
     model = gw.compile(Calls(body), calls[0])
     for arguments, results in zip(calls, expected(name), strict=True):
@@ -137,7 +137,7 @@ def test_exported(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_compiled(name: str) -> None:
+def test_compiled_higher_order_operators(name: str) -> None:
     body, calls = CASES[name]
     made = torch.compile(Calls(body), backend=backend, fullgraph=True)
     for arguments, results in zip(calls, expected(name), strict=True):

@@ -102,7 +102,7 @@ def test_tensors_without_memory() -> None:
         assert run(torch.ones(3)).shape == (3,)
 
 
-def test_subclasses() -> None:
+def test_subclasses_of_tensors_are_kept() -> None:
     class Named(torch.Tensor):
         pass
 
@@ -298,7 +298,7 @@ def test_inference_mode() -> None:
         assert not run(x).is_inference()
 
 
-def test_autocast() -> None:
+def test_autocast_is_followed_in_each_call() -> None:
     model, x = nn.Linear(4, 4), torch.randn(2, 4)
     run = compiled(model)
     with torch.no_grad():

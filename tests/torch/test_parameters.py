@@ -141,7 +141,7 @@ def test_graphs_share_what_they_pack_alike(monkeypatch: pytest.MonkeyPatch) -> N
         assert first.region not in [weights.region for weights in blocks()]
 
 
-def test_no_growth() -> None:
+def test_calls_do_not_grow_memory() -> None:
     model, x = nn.Linear(8, 8), torch.randn(2, 8)
     run, growth = compiled(model), []
     with torch.no_grad():

@@ -257,7 +257,7 @@ def test_made_up_inputs() -> None:
     assert array.shape == (2, 3, 4) and array.dtype == np.float32 and len(np.unique(array)) == 24
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command_writes_a_tuning_record(tmp_path: Path) -> None:
     file = tmp_path / "rows.onnx"
     onnx.save(rows(3, 4), file)
     cache = "--cache-dir", tmp_path / "cache"

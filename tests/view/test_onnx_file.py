@@ -78,7 +78,7 @@ def test_hostile_names(tmp_path: Path) -> None:
     assert len(made.graph.node) == 2 and all(node.op_type.isidentifier() for node in made.graph.node)
 
 
-def test_misuse(tmp_path: Path) -> None:
+def test_misuse_is_an_error_and_writes_nothing(tmp_path: Path) -> None:
     onnx.save(layers(1), tmp_path / "m.onnx")
     for arguments in (["-o", tmp_path / "m.html"], ["--stage", "fused", "--stage", "tasks"]):
         done = graphwright("view", tmp_path / "m.onnx", "--onnx", tmp_path / "out.onnx", *arguments)

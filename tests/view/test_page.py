@@ -131,7 +131,7 @@ def test_decisions_name_their_codes_and_sources(tmp_path: Path) -> None:
         ]
 
 
-def test_packages(tmp_path: Path) -> None:
+def test_a_package_has_its_last_stages(tmp_path: Path) -> None:
     gw.compile(layers(3)).save(tmp_path / "m.om")
     done = graphwright("view", tmp_path / "m.om", "-o", tmp_path / "m.html")
     assert done.exit_code == 0, done.stderr
@@ -202,7 +202,7 @@ def test_ten_thousand_nodes_without_scopes() -> None:
         (("m.onnx", "--pass", "fold_conv_bn"), "no pass 'fold_conv_bn' ran that changed the graph"),
     ],
 )
-def test_misuse(
+def test_misuse_is_an_error_and_changes_no_file(
     arguments: tuple[str, ...], found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -67,7 +67,7 @@ def test_bad_text_names_the_place(text: str, line: int, message: str) -> None:
         ("x[0:1, 0:1] += matmul(x[0:1, 0:1], x[0:1, 0:1])", "tile of 2 axes"),
     ],
 )
-def test_verify_refuses(body: str, message: str) -> None:
+def test_verify_rejects_invalid_kernels(body: str, message: str) -> None:
     with pytest.raises(VerifyError, match=message):
         verify(parse_kernel(f"kernel k(x: f32[N]) sizes(N) {{ {body} }}"))
 

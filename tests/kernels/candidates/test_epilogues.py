@@ -69,7 +69,7 @@ KNOWN: dict[str, tuple[Tail, tuple[bool, bool, float, int, float, float]]] = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_known(name: str) -> None:
+def test_epilogues_of_library_kernels_are_recognized(name: str) -> None:
     tail, (bias, residual, scale, act, low, high) = KNOWN[name]
     found = recognized(tail)
     assert found is not None
@@ -95,7 +95,7 @@ UNKNOWN: dict[str, Tail] = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_unknown(name: str) -> None:
+def test_other_epilogues_are_not_recognized(name: str) -> None:
     assert recognized(UNKNOWN[name]) is None
 
 

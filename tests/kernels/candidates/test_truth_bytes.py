@@ -67,7 +67,7 @@ def model() -> gw.Model:
 
 
 @pytest.mark.parametrize(("m", "n"), [(0, 3), (1, 1), (3, 63), (2, 64), (5, 129), (1, 1031)])
-def test_results(model: gw.Model, m: int, n: int) -> None:
+def test_results_of_bools_are_those_of_numpy(model: gw.Model, m: int, n: int) -> None:
     rng = np.random.default_rng(m * 1000 + n)
     a, b = rng.integers(0, 2, (m, n)) > 0, rng.integers(0, 2, n) > 0
     expected = [f(a, b) for f in FUNCTIONS.values()] + [~a, ~a ^ (a | b)]

@@ -63,7 +63,9 @@ def first_version(folder: str, quota: int) -> dict[str, str]:
         ("0::/" + "a/" * 3000 + "\n", {"cpu.max": "100000 100000\n"}, 0),
     ],
 )
-def test_limits(reader: Path, tmp_path: Path, membership: str, files: dict[str, str], cpus: int) -> None:
+def test_limits_of_cgroups_bound_the_number_of_threads(
+    reader: Path, tmp_path: Path, membership: str, files: dict[str, str], cpus: int
+) -> None:
     assert limit(reader, tmp_path, membership, files) == cpus
 
 

@@ -102,7 +102,7 @@ def attempt(words: bytes, library: _native.Library) -> bool:
     return True
 
 
-def test_layout() -> None:
+def test_words_of_an_encoded_program() -> None:
     words = struct.unpack("<19q", encode(small())[: 19 * 8])
     assert words[:10] == (MAGIC, VERSION, 1, 1, 3, 2, 1, 1, 1, 0)
     assert words[10:13] == (4, 1, 0)  # input: element size, dims

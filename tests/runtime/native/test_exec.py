@@ -37,7 +37,7 @@ def numbers(n: int) -> np.ndarray:
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("work", [0, HEAVY])
 @pytest.mark.parametrize("n", [0, 1, 7, 1000])
-def test_chain(library: _native.Library, threads: int, work: int, n: int) -> None:
+def test_tasks_of_a_chain_run_in_order(library: _native.Library, threads: int, work: int, n: int) -> None:
     x = numbers(n)
     kept = x.copy()
     model = load(affine_chain(9, work), library)
@@ -91,7 +91,7 @@ def test_scratch_is_private_to_a_thread(library: _native.Library, threads: int) 
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_hook(library: _native.Library, threads: int) -> None:
+def test_a_kernel_calls_its_hook(library: _native.Library, threads: int) -> None:
     b = Builder()
     x, (n,) = b.input(1)
     y = b.output((n,))
@@ -136,7 +136,9 @@ def branching(library: _native.Library) -> _native.Program:
 @pytest.mark.parametrize("poison", [False, True])
 @pytest.mark.parametrize("outer", [False, True])
 @pytest.mark.parametrize("inner", [False, True])
-def test_nested_if(library: _native.Library, threads: int, poison: bool, outer: bool, inner: bool) -> None:
+def test_nested_branches_run_the_chosen_blocks(
+    library: _native.Library, threads: int, poison: bool, outer: bool, inner: bool
+) -> None:
     x = numbers(333)
     chosen = (x * 4 + 1 if inner else x * 2) if outer else x
     (y,) = branching(library).run([np.array([outer]), np.array([inner]), x], threads=threads, poison=poison)
@@ -144,7 +146,7 @@ def test_nested_if(library: _native.Library, threads: int, poison: bool, outer: 
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_empty_branch(library: _native.Library, threads: int) -> None:
+def test_a_branch_without_tasks(library: _native.Library, threads: int) -> None:
     b = Builder()
     condition, _ = b.input(1, BOOL)
     x, (n,) = b.input(1)
@@ -185,7 +187,7 @@ def looping(library: _native.Library, work: int = HEAVY) -> _native.Program:
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("poison", [False, True])
 @pytest.mark.parametrize("work", [0, HEAVY])
-def test_loops(library: _native.Library, threads: int, poison: bool, work: int) -> None:
+def test_loops_of_any_trip_count(library: _native.Library, threads: int, poison: bool, work: int) -> None:
     model, x = looping(library, work), numbers(333)
     for trips in (-5, 0, 1, 3):
         y, rows = model.run([np.array(trips), np.array(True), x], threads=threads, poison=poison)
@@ -449,7 +451,7 @@ def doubling(program_threads: int, library: _native.Library, host: Callable[...,
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_host_call(library: _native.Library, threads: int) -> None:
+def test_a_host_call_reads_and_writes_buffers(library: _native.Library, threads: int) -> None:
     def square(inputs: list[Any], outputs: list[Any]) -> None:
         (data, shape), absent = inputs
         (result, result_shape), *_ = outputs

@@ -258,7 +258,7 @@ def test_casts_between_all_dtypes(isa: Isa) -> None:
 
 
 @ISAS
-def test_truth_values(isa: Isa) -> None:
+def test_bools_in_loads_stores_and_masks(isa: Isa) -> None:
     body = """parallel r < M { vector i < N {
         y[r, i] = (a[i] | b[i]) & xor(a[i], b[i]) | not(a[i]) & @i < @(2*r)
         all[r] and= a[i]

@@ -28,7 +28,8 @@ from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, sym
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.extent import BITS, FLAG, SIGNED, Extent, Reach, arguments, within
-from graphwright.kernels.library.tile import PAIR_TARGET, transpose
+from graphwright.kernels.library.tile import PAIR_TARGET
+from graphwright.kernels.library.transpose import transpose
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.vmath import vmath

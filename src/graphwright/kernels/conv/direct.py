@@ -35,7 +35,7 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
-from graphwright.kernels.library.tile import transpose
+from graphwright.kernels.library.transpose import transpose
 from graphwright.kernels.movement import strided
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa

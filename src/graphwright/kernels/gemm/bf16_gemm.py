@@ -19,7 +19,8 @@ from graphwright.kernels.gemm import gemm
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.gemm.gemm import ABI, DualArgs, GemmArgs
 from graphwright.kernels.library.extent import FLAG, Extent, Reach, dense
-from graphwright.kernels.library.tile import K_RUN, pair_tiles, streams
+from graphwright.kernels.library.streams import streams
+from graphwright.kernels.library.tile import K_RUN, pair_tiles
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 

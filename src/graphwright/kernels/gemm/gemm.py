@@ -26,14 +26,9 @@ from graphwright.kernels.gemm import gemv, nbits
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import BITS, FLAG, Extent, Reach, Tiles, dense, stride_bounds, within
-from graphwright.kernels.library.tile import (
-    K_RUN,
-    TileShape,
-    streams,
-    tiles,
-    tiles_in_place,
-    transpose,
-)
+from graphwright.kernels.library.streams import streams
+from graphwright.kernels.library.tile import K_RUN, TileShape, tiles, tiles_in_place
+from graphwright.kernels.library.transpose import transpose
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 

@@ -19,7 +19,8 @@ from graphwright.ir.symbols import Dim
 from graphwright.ir.types import Layout
 from graphwright.kernels.gemm import nbits_bytes, nbits_pairs
 from graphwright.kernels.gemm.nbits_blocks import add_scaled, subtract_zeros
-from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
+from graphwright.kernels.library.streams import start_sums, store_sums
+from graphwright.kernels.library.tile import TileShape
 from graphwright.targets.cpu.isa import Isa
 
 WIDTHS: Final = (2, 4, 8)

@@ -11,7 +11,8 @@ import numpy as np
 
 from graphwright.ir.types import Layout
 from graphwright.kernels.gemm.nbits_blocks import add_scaled, subtract_zeros
-from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
+from graphwright.kernels.library.streams import start_sums, store_sums
+from graphwright.kernels.library.tile import TileShape
 from graphwright.layout.transform import pack_jobs, packed_shape
 from graphwright.targets.cpu.isa import Isa
 

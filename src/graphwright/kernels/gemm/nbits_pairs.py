@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from graphwright.kernels.gemm.nbits_blocks import add_scaled, subtract_zeros
-from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
+from graphwright.kernels.library.streams import start_sums, store_sums
+from graphwright.kernels.library.tile import TileShape
 from graphwright.targets.cpu.isa import Isa
 
 WIDTHS: Final = (2, 4)

@@ -14,7 +14,7 @@ from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import Extent, Reach, stride_bounds
-from graphwright.kernels.library.tile import transpose
+from graphwright.kernels.library.transpose import transpose
 from graphwright.targets.cpu.isa import Isa
 
 BLOCK: Final = "gw_block_f32"

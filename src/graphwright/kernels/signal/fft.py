@@ -19,7 +19,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import UNITS, Extent, Reach, arguments, dense, within
-from graphwright.kernels.library.tile import transpose
+from graphwright.kernels.library.transpose import transpose
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 

@@ -10,7 +10,7 @@ from graphwright.compiler.run_passes import Observer, run_passes
 from graphwright.config import Options
 from graphwright.ir.graph import Module
 from graphwright.kernels.candidates.registry import load
-from graphwright.lower.lower import refuse_unknown_ranks
+from graphwright.lower.checks import refuse_unknown_ranks
 from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
 from graphwright.targets.registry import target_of

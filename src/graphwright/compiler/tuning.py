@@ -22,7 +22,7 @@ from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, names_in
 from graphwright.ir.types import TensorType
 from graphwright.kernels.candidates.registry import load
-from graphwright.lower.lower import refuse_unknown_ranks
+from graphwright.lower.checks import refuse_unknown_ranks
 from graphwright.option_files.tuning_records import NO_RECORD, Measured, Workloads, parsed
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import Scheduled

@@ -10,14 +10,13 @@ from itertools import chain
 from graphwright.cost.machine import Machine
 from graphwright.cost.nominal import nominal
 from graphwright.cost.predict import Work, predict
-from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.arithmetic import operations_of
 from graphwright.ir.free_symbols import sizes_named
 from graphwright.ir.fused import op_names
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim, SymbolTable, maximum, symbol
 from graphwright.ir.text import print_op
-from graphwright.ir.types import BOOL, STRING, U8, TensorType
+from graphwright.ir.types import BOOL, U8, TensorType
 from graphwright.kernels.launch import (
     Alias,
     Branch,
@@ -30,6 +29,7 @@ from graphwright.kernels.launch import (
     SelectedNode,
 )
 from graphwright.kernels.ref import KernelRef
+from graphwright.lower.checks import refuse_strings
 from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.lower.tasks import (
     Binding,
@@ -85,7 +85,7 @@ def lower(
     in place and does not return such outputs. ``order`` chooses the order of the steps if there is one
     stream.
     """
-    _refuse_strings(graph)
+    refuse_strings(graph)
     shape = ShapeProgramBuilder()
     shape.bind_inputs(graph.inputs, symbols)
     assignment = assign_storage(graph, steps, weights, updates)
@@ -95,41 +95,6 @@ def lower(
             steps, assignment = ordered, assign_storage(graph, ordered, weights, updates)
     lowering = _Lowering(graph, shape, symbols, assignment, machine, streams)
     return lowering.run(steps, [k for k in range(len(graph.outputs)) if k not in (updates or {})])
-
-
-def refuse_unknown_ranks(graph: Graph) -> None:
-    """Raises ModelError if the rank of a value is unknown, though the shapes of the inputs are known."""
-    unknown = [v for n in graph.walk() for v in n.outputs if v.type.shape is None]
-    unknown += [v for v in graph.inputs if v.type.shape is None]
-    if unknown:
-        raise ModelError(
-            *(
-                Diagnostic(
-                    "unknown-rank",
-                    f"the rank of {v.name or '?'} is unknown",
-                    v.producer.location if v.producer else "",
-                )
-                for v in unknown[:20]
-            )
-        )
-
-
-def _refuse_strings(graph: Graph) -> None:
-    """Raises ModelError if tensors hold strings: their arrays hold Python objects, which native code cannot
-    read.
-    """
-    values = [*graph.inputs, *(v for n in graph.walk() for v in n.outputs)]
-    strings = [v for v in values if v.type.dtype is STRING]
-    hint = "the reference device runs it: CompileOptions(device='reference')"
-    if strings:
-        raise ModelError(
-            *(
-                Diagnostic(
-                    "text", f"{v.name or '?'} holds strings", v.producer.location if v.producer else "", hint
-                )
-                for v in strings[:20]
-            )
-        )
 
 
 @dataclass

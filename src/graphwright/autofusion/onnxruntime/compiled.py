@@ -13,7 +13,7 @@ from graphwright.config import Options
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
-from graphwright.lower.lower import refuse_unknown_ranks
+from graphwright.lower.checks import refuse_unknown_ranks
 from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
 from graphwright.records import dataclass, replace

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from graphwright.errors import ModelError
 from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.graph import Module, Role, Signature
-from graphwright.ir.printer import quote, unquote
+from graphwright.ir.quoting import quote, unquote
 from graphwright.ir.symbols import Range, floordiv, symbol
 from graphwright.ir.text import parse_module, print_graph, print_module, print_node, structurally_equal
 from graphwright.ir.types import F32, I64, tensor

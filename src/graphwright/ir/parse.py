@@ -13,13 +13,14 @@ from typing import TypeVar
 
 import numpy as np
 
+from graphwright.ir.array_text import elements_array
 from graphwright.ir.constant import Constant
 from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls
 from graphwright.ir.op import Array, ConstRef, Op
 from graphwright.ir.parse_attributes import AttributeParser
-from graphwright.ir.printer import elements_array, unquote
+from graphwright.ir.quoting import unquote
 from graphwright.ir.symbols import RELATIONS, Constraint, Range, parse_dim
 from graphwright.ir.types import Layout, TensorType
 

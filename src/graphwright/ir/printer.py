@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import enum
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from graphwright.ir.arrays import is_repeated
+from graphwright.ir.array_text import ConstantStyle, array_text
 from graphwright.ir.constant import Constant
 from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.graph import Graph, Module, Node, Signature, Value
-from graphwright.ir.op import Array, ConstRef, Op
+from graphwright.ir.op import ConstRef, Op
+from graphwright.ir.quoting import quote
 from graphwright.ir.symbols import Expr, Range
-from graphwright.ir.types import DTYPES, STRING, DType, TensorType, dtype_of, type_of
+from graphwright.ir.types import DTYPES, DType, TensorType, type_of
 from graphwright.records import dataclass, field
 
-SHORT_ELEMENTS = 16
-"""The most elements of a constant that is printed as a list. Larger constants are printed in base64, or as
-``...`` in short texts.
-"""
 WIDTH = 110
 _BARE_LABEL = re.compile(r"(?!\d+$)[A-Za-z0-9_/.\-]+")
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]{1,6})\}|(.))")
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\[nt"\\]|\\u\{(?:10|0?[0-9a-f])?[0-9a-f]{1,4}\})*"')
 KEYLITERALS = frozenset(
     {"return", "from", "name", "on", "layout", "as", "graph", "constant", "symbol", "signature"}
 )
@@ -43,8 +37,6 @@ RESERVED = frozenset({*LITERALS, *DTYPES, "dim"})
 
 _NO_LABELS: Mapping[str, str] = {}
 
-ConstantStyle = Literal["full", "short"]
-
 
 def print_module(module: Module, *, constants: ConstantStyle = "full") -> str:
     """The text of ``module``. With ``constants="short"``, large constants are elided as ``...``."""
@@ -54,7 +46,7 @@ def print_module(module: Module, *, constants: ConstantStyle = "full") -> str:
     lines += [f"  {line}" for line in _symbol_lines(module)]
     for ref in module.constants:
         array = module.constants[ref]
-        lines.append(f"  constant {labels[ref.digest]}: {type_of(array)} = {_array_text(array, constants)}")
+        lines.append(f"  constant {labels[ref.digest]}: {type_of(array)} = {array_text(array, constants)}")
     for name, signature in module.signatures.items():
         lines.append(f"  signature {_name(name)}{_signature_text(signature, labels)}")
     for graph in module.graphs.values():
@@ -158,27 +150,6 @@ class _Line:
         self.text += separator if index else ""
         self.columns[kind, index] = (len(self.text), len(self.text) + len(text))
         self.text += text
-
-
-def quote(text: str) -> str:
-    """``text`` in double quotes. Characters that could control a terminal are escaped as ``\\u{hex}``."""
-    plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    if not plain.isprintable():
-        plain = "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in plain)
-    return f'"{plain}"'
-
-
-def unquote(text: str) -> str:
-    """The inverse of :func:`quote`. Raises ValueError for other escapes."""
-
-    def plain(match: re.Match[str]) -> str:
-        if match[1]:
-            return chr(int(match[1], 16))
-        return {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}[match[2]]
-
-    if not _QUOTED.fullmatch(text):
-        raise ValueError(f'{text[:40]} has an escape that is not \\n, \\t, \\", \\\\ or \\u{{hex}}')
-    return _ESCAPE.sub(plain, text[1:-1])
 
 
 def _name(text: str) -> str:
@@ -326,78 +297,3 @@ def _value_text(value: Any, constants: Mapping[str, str]) -> str:
         fields = [f"{name}={_value_text(part, constants)}" for name, part in _plain_fields(value)]
         return f"{type(value).__name__}({', '.join(fields)})"
     raise TypeError(f"attributes of type {type(value).__name__} have no text")
-
-
-def _array_text(array: Array, style: ConstantStyle) -> str:
-    if style == "short" and array.nbytes > LARGE and not is_repeated(array):
-        return "..."
-    splat = _splat_text(array)
-    if splat is not None:
-        return splat
-    if array.size <= SHORT_ELEMENTS or dtype_of(array) is STRING:
-        texts = [_element_text(v) for v in array.reshape(-1)]
-        if style == "short" and len(texts) > SHORT_ELEMENTS:
-            return "..."
-        if _same_bytes(elements_array(texts, array.dtype), array.reshape(-1)):
-            return texts[0] if array.ndim == 0 else f"[{', '.join(texts)}]"
-    if style == "short":
-        return "..."
-    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return f'base64 "{base64.b64encode(little.tobytes()).decode()}"'
-
-
-LARGE = 1 << 20
-"""Bytes above which a short text elides an array without reading it."""
-_SAMPLE = 64
-"""Elements that are compared first, which rules out most arrays that are not splats."""
-
-
-def _splat_text(array: Array) -> str | None:
-    """``splat 0.0`` if all elements have the same bits; None if not, or if there is only one."""
-    if array.size < 2 or array.dtype == object:
-        return None
-    flat = array[(0,) * array.ndim].reshape(1) if is_repeated(array) else array.reshape(-1)
-    bits = flat.view(np.uint8).reshape(flat.size, -1)
-    sample = bits[:: -(-flat.size // _SAMPLE)]
-    if not bool((sample == bits[0]).all()) or not bool((bits == bits[0]).all()):
-        return None
-    text = _element_text(flat[0])
-    return f"splat {text}" if _same_bytes(elements_array([text], array.dtype), flat[:1]) else None
-
-
-def _element_text(element: Any) -> str:
-    if isinstance(element, str):
-        return quote(element)
-    if isinstance(element, bytes):
-        return "b" + quote(element.decode("latin-1"))
-    if isinstance(element, np.bool_):
-        return str(bool(element))
-    if isinstance(element, np.float32 | np.float16):
-        return str(element)  # the shortest text that is parsed as the same number of this type
-    if isinstance(element, np.complexfloating):
-        return repr(complex(element)).strip("()")
-    if dtype_of(np.asarray(element)).is_integer:
-        return str(int(element))
-    return repr(float(element))
-
-
-def elements_array(texts: Sequence[str], dtype: np.dtype[Any]) -> Array:
-    """The array of ``dtype`` with the elements in ``texts``."""
-    if dtype.kind == "O":
-        made = np.empty(len(texts), object)
-        made[:] = [unquote(t[1:]).encode("latin-1") if t[0] == "b" else unquote(t) for t in texts]
-        return made
-    kind = dtype_of(np.empty(0, dtype)).kind
-    if kind == "complex":
-        return np.array([complex(t) for t in texts], dtype)
-    if kind == "bool":
-        return np.array([{"True": True, "False": False}[t] for t in texts], dtype)
-    if kind in ("int", "uint"):
-        return np.array([int(t) for t in texts], object).astype(dtype)
-    return np.array([float(t) for t in texts], np.float64).astype(dtype)
-
-
-def _same_bytes(a: Array, b: Array) -> bool:
-    if a.dtype == object:
-        return bool(a.tolist() == b.tolist())
-    return a.tobytes() == b.tobytes()

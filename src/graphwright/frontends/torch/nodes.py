@@ -47,8 +47,13 @@ _CHECKS = frozenset(
     }
 )
 """Operators that only check their arguments."""
-_NOT_DECOMPOSED = frozenset({torch.ops.aten.addmm.default, torch.ops.aten.baddbmm.default})
+_ACCEPT_MORE = frozenset({torch.ops.aten.addmm.default, torch.ops.aten.baddbmm.default})
 """Operators whose decomposition accepts operands that the operator rejects, such as those of two dtypes."""
+_LOSE_DROPOUT = frozenset(
+    {torch.ops.aten.gru.input, torch.ops.aten.rnn_tanh.input, torch.ops.aten.rnn_relu.input}
+)
+"""Operators whose decomposition leaves out their dropout."""
+_NOT_DECOMPOSED = _ACCEPT_MORE | _LOSE_DROPOUT
 _ROUNDINGS = frozenset({math.trunc, math.floor, math.ceil})
 _FAULTS_OF_IMPORTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 

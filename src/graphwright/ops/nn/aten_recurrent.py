@@ -30,10 +30,14 @@ class _Cell:
     op: type[Recurrent]
     gates: tuple[int, ...]
     attributes: tuple[tuple[str, Any], ...] = ()
+    activations: tuple[str, ...] = ()
+    """Those of one direction; empty for the op's defaults."""
 
     def layer(self, hidden_size: int, bidirectional: bool) -> Recurrent:
         """The op of one layer."""
-        return self.op(hidden_size, "bidirectional" if bidirectional else "forward", **dict(self.attributes))
+        direction = "bidirectional" if bidirectional else "forward"
+        activations = self.activations * (1 + bidirectional)
+        return self.op(hidden_size, direction, activations=activations, **dict(self.attributes))
 
 
 def _aten_recurrent(cell: _Cell) -> AtenImport:
@@ -108,5 +112,5 @@ LSTM.aten = {"lstm.input": _aten_recurrent(_Cell(LSTM, (0, 3, 1, 2)))}
 GRU.aten = {"gru.input": _aten_recurrent(_Cell(GRU, (1, 0, 2), (("linear_before_reset", True),)))}
 RNN.aten = {
     "rnn_tanh.input": _aten_recurrent(_Cell(RNN, (0,))),
-    "rnn_relu.input": _aten_recurrent(_Cell(RNN, (0,), (("activations", ("Relu",)),))),
+    "rnn_relu.input": _aten_recurrent(_Cell(RNN, (0,), activations=("Relu",))),
 }

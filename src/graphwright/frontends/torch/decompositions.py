@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._decomp import core_aten_decompositions, global_decomposition_table
+from torch._ops import OpOverload
 from torch.export import default_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -89,10 +90,10 @@ def _described(fake: Any) -> str:
 
 def decomposed(node: fx.Node) -> fx.GraphModule | None:
     """The call of ``node`` as a graph of simpler operators, whose arguments are its :func:`operands`; None if
-    it has neither a composition nor a decomposition.
+    it has neither a composition nor a decomposition, and is not composite.
     """
     table: dict[Any, Callable[..., Any]] = global_decomposition_table["post_autograd"]
-    body = COMPOSITIONS.get(node.target) or table.get(node.target)
+    body = COMPOSITIONS.get(node.target) or table.get(node.target) or _composite(node.target)
     if body is None:
         return None
     inputs = operands(node)
@@ -114,6 +115,13 @@ def decomposed(node: fx.Node) -> fx.GraphModule | None:
             return make_fx(call, decomposition_table=decompositions())(*fakes)
     except REFUSALS:
         return None
+
+
+def _composite(target: Any) -> Callable[..., Any] | None:
+    """The operator ``target`` if PyTorch can trace it as calls of other operators. Its library may have been
+    imported after :func:`export_decompositions` was called.
+    """
+    return target.decompose if isinstance(target, OpOverload) and target._can_decompose() else None
 
 
 def fake_mode(fakes: Iterable[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.executable.python_needs import python_needs
 from graphwright.package.archive import END, END_64, LARGE, LOCATOR_64
-from tests.c_api.library import CError, Model
+from tests.c_api.library import C, CError, Model
 from tests.c_api.models import classifier, rows
 from tests.package.damage import members_of, rebuilt
 from tests.package.test_targets import MODELS as SEVERAL
@@ -84,6 +85,8 @@ def test_files_that_are_no_packages(tmp_path: Path) -> None:
         f"{tmp_path / 'none.om'} cannot be read: No such file or directory",
     )
     assert refused(tmp_path)[0] == "file"
+    assert C.gw_open(b"", None, ctypes.byref(ctypes.c_void_p())) == 2
+    assert C.gw_error_text() == b"the path is empty"
     for content in (b"", b"PK", bytes(1000), b"PK\5\6" + bytes(18)):
         (tmp_path / "odd.om").write_bytes(content)
         status, text = refused(tmp_path / "odd.om")

@@ -262,6 +262,8 @@ static gw_status read_directory(archive *a) {
 gw_status archive_open_file(archive *a, const char *path) {
     struct stat status;
     *a = (archive){.where = path, .file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    if (!*path)
+        return fail(GW_STATUS_FILE, "the path is empty");
     if (a->file < 0 || fstat(a->file, &status) != 0)
         return fail(GW_STATUS_FILE, "%s cannot be read: %s", path, strerror(errno));
     if (!S_ISREG(status.st_mode))

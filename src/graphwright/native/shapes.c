@@ -5,7 +5,7 @@
 static gw_status known_sizes(const gw_tensor_info *info, const char *what, int64_t *sizes) {
     for (int axis = 0; axis < info->rank; axis++) {
         if (info->sizes[axis] < 0)
-            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is open (%s): give its sizes", what, info->name,
+            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is dynamic (%s): give its sizes", what, info->name,
                         axis, info->symbols[axis]);
         sizes[axis] = info->sizes[axis];
     }
@@ -38,6 +38,8 @@ gw_status shape_given(const gw_tensor_info *info, const char *what, const int64_
         overflows |= __builtin_mul_overflow(needed, (size_t)sizes[axis], &needed);
     if (!overflows && needed == bytes)
         return GW_STATUS_OK;
+    if (overflows)
+        return fail(GW_STATUS_SHAPE, "%s '%s' of these sizes is too large for any memory", what, info->name);
     return fail(GW_STATUS_ARGUMENT, "%s '%s' of these sizes has %zu bytes, %zu are given", what, info->name,
-                overflows ? SIZE_MAX : needed, bytes);
+                needed, bytes);
 }

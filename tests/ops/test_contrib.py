@@ -229,6 +229,7 @@ def test_skip_layer_normalization(outputs: Sequence[str]) -> None:
     compare(op_type, [x, skip, scale, None, bias], outputs)
     compare(op_type, [x, skip[0], scale, shift], outputs)
     compare(op_type, [x, skip[:1], scale, shift], outputs)
+    compare(op_type, [x, skip, scale, shift], ("y", "mean", "deviation", "sum"), epsilon=1e-2)
 
 
 @pytest.mark.parametrize("outputs", [("y",), ("y", "", "", "sum")])
@@ -238,6 +239,7 @@ def test_skip_simplified_layer_normalization(outputs: Sequence[str]) -> None:
     compare(op_type, [x, skip, scale], outputs, symbolic=True, epsilon=1e-5)
     compare(op_type, [x, skip, scale, bias], outputs)
     compare(op_type, [x[0], skip[0], scale], outputs)
+    compare(op_type, [x, skip, scale], ("y", "", "deviation"), epsilon=1e-2)
 
 
 def test_embed_layer_normalization() -> None:

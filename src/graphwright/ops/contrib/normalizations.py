@@ -10,7 +10,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.types import F32, I32
 from graphwright.ops.contrib.common import DOMAIN, added, contribute, scalar
-from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.equal import Equal
@@ -33,30 +33,37 @@ def _import_simplified(i: OnnxImporter) -> Any:
     x = i.input(0)
     op = RMSNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5)))
     y = i.emit(op, x, i.input(1))
-    return (y, _inverse_rms(i, x, op)) if i.output_count > 1 else y
+    return (y, _inverse_rms(i, x, op.axis, op.epsilon)) if i.output_count > 1 else y
 
 
-def _inverse_rms(i: Importer, x: Value, norm: RMSNormalization) -> Any:
+def _inverse_rms(i: Importer, x: Value, axis: int, epsilon: float) -> Any:
+    """``1 / sqrt(mean(x * x) + epsilon)`` over the axes from ``axis`` on."""
     wide = i.emit(Cast(F32), x)
-    axes = tuple(range(norm.axis % rank_of(x), rank_of(x)))
+    axes = (-1,) if axis == -1 else tuple(range(axis % rank_of(x), rank_of(x)))
     square = i.emit(ReduceMean(axes), i.emit(Mul(), wide, wide))
-    root = i.emit(Sqrt(), i.emit(Add(), square, scalar(i, norm.epsilon, wide)))
+    root = i.emit(Sqrt(), i.emit(Add(), square, scalar(i, epsilon, wide)))
     return i.emit(Reciprocal(), root)
 
 
-def _import_skip(i: Importer) -> Any:
-    """Outputs: the normalized sum; mean and inverse deviation, which are not supported; and the sum."""
+def _import_skip(i: OnnxImporter) -> Any:
+    """Outputs: the normalized sum; its mean and inverse deviation, which training reads; and the sum."""
     total = added(i, i.input(0), i.input(1), i.optional(4))
     beta = i.optional(3)
     norm = LayerNormalization(-1, float(i.attr("epsilon", _DEFAULT_EPSILON)))
-    return i.emit(norm, total, i.input(2), *([] if beta is None else [beta])), None, None, total
+    y = i.emit(norm, total, i.input(2), *([] if beta is None else [beta]))
+    if i.output_count == 1:
+        return y
+    wide = i.emit(Cast(F32), total)
+    mean = i.emit(ReduceMean((-1,)), wide)
+    return y, mean, _inverse_rms(i, i.emit(Sub(), wide, mean), -1, norm.epsilon), total
 
 
-def _import_skip_simplified(i: Importer) -> Any:
-    """The outputs are those of :func:`_import_skip`."""
+def _import_skip_simplified(i: OnnxImporter) -> Any:
+    """The outputs are those of :func:`_import_skip`, without the mean."""
     total = added(i, i.input(0), i.input(1), i.optional(3))
     norm = RMSNormalization(-1, float(i.attr("epsilon", _DEFAULT_EPSILON)))
-    return i.emit(norm, total, i.input(2)), None, None, total
+    y = i.emit(norm, total, i.input(2))
+    return y if i.output_count == 1 else (y, None, _inverse_rms(i, total, -1, norm.epsilon), total)
 
 
 def _import_embed(i: OnnxImporter) -> Any:

@@ -454,7 +454,10 @@ def test_grouped_attention_that_looks_ahead() -> None:
     compare("GroupQueryAttention", feeds, constants=(TOTAL,), causal=0, **GROUPS)
 
 
-def test_grouped_attention_with_normalized_queries_and_keys() -> None:
+@pytest.mark.parametrize(
+    "epsilons", [{"qk_norm_epsilon": 1e-3}, {"q_norm_epsilon": 1e-3, "k_norm_epsilon": 1e-3}], ids=str
+)
+def test_grouped_attention_with_normalized_queries_and_keys(epsilons: dict[str, float]) -> None:
     """ONNX Runtime supports this only on GPUs; the expected result is that of operands that were normalized
     before.
     """
@@ -469,9 +472,7 @@ def test_grouped_attention_with_normalized_queries_and_keys() -> None:
     plain = [normalized(feeds[0], weights[0]), normalized(feeds[1], weights[1]), *feeds[2:]]
     results = paired("GroupQueryAttention", plain, ("y",), constants=(TOTAL,), **GROUPS)
     normed = [*feeds, *[None] * 7, *weights]
-    model = one_node(
-        "GroupQueryAttention", normed, {**GROUPS, "qk_norm_epsilon": 1e-3}, ("y",), DOMAIN, False, (TOTAL,)
-    )
+    model = one_node("GroupQueryAttention", normed, {**GROUPS, **epsilons}, ("y",), DOMAIN, False, (TOTAL,))
     found = gw.compile(model, options=COMPILED)(
         *(f for k, f in enumerate(normed) if f is not None and k != 6)
     )
@@ -485,9 +486,13 @@ def test_grouped_attention_whose_cache_is_sized_by_an_input() -> None:
 
 def test_what_grouped_attention_lacks_is_named() -> None:
     op_type, feeds = "GroupQueryAttention", grouped(1, 6, [6, 6], 7)
-    assert "quantized caches" in refused(op_type, feeds, k_quant_type="PER_TENSOR", **GROUPS)
-    window = refused(op_type, feeds, sliding_window_cache=1, local_window_size=6, **GROUPS)
-    assert "sliding_window_cache is not supported" in window
+    kinds = {"k_quant_type": "PER_TOKEN", "v_quant_type": "PER_TOKEN"}
+    scaled = [*feeds, *[None] * 5, normal(1), normal(1)]
+    assert "PER_TOKEN with 8 bits is not supported" in refused(op_type, scaled, **kinds, **GROUPS)
+    window = refused(op_type, feeds, sliding_window_cache=1, **GROUPS)
+    assert "sliding_window_cache needs local_window_size" in window
+    padded = [*feeds, *[None] * 9, np.array([1, 1], np.int32)]
+    assert "query_seqlens is not supported" in refused(op_type, padded, **GROUPS)
 
 
 def halves(feeds: Feed) -> list[Array | None]:

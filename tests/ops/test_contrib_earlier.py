@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -61,18 +62,27 @@ def test_a_matrix_without_an_inverse_leaves_the_others() -> None:
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("indices", [np.array(2), whole(1, -1), whole([0, 3], [7, 2], dtype=np.int32)])
 def test_rows_of_a_table_in_blocks(bits: int, zeros: bool, indices: Array) -> None:
     rows, width, block = 8, 48, 16
     codes = rng.integers(0, 256, (rows, width * bits // 8)).astype(np.uint8)
     scales = rng.uniform(0.1, 1, (rows, width // block)).astype(np.float32)
-    middles = rng.integers(0, 256, (rows, 2 if bits == 4 else 3)).astype(np.uint8) if zeros else None
+    middles = rng.integers(0, 256, (rows, -(-3 * bits // 8))).astype(np.uint8) if zeros else None
     feeds = [codes, indices, scales, *([] if middles is None else [middles])]
     compare(
         "GatherBlockQuantized", feeds, constants=(0, 2, 3), bits=bits, block_size=block,
         gather_axis=0, quantize_axis=1,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "block"), [((6, 2), 16), ((6, 1), 0), ((1, 1), 0)])
+def test_rows_of_a_table_of_small_floats(shape: tuple[int, int], block: int) -> None:
+    """One scale may be that of a block, of a row, or of the table."""
+    table = rng.standard_normal((6, 32)).astype(ml_dtypes.float8_e4m3fn)
+    scales = rng.uniform(0.1, 1, shape).astype(np.float32)
+    feeds = [table, whole(0, 3, -1), scales]
+    compare("GatherBlockQuantized", feeds, constants=(0, 2), block_size=block, quantize_axis=1)
 
 
 @pytest.mark.parametrize(("rows", "along"), [(1, 0), (0, 0), (0, 1)])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .test_contrib import Array, paired
+from .test_contrib import Array, paired, refused
 
 rng = np.random.default_rng(11)
 SCALE, ZERO = np.float32(0.03), np.uint8(120)
@@ -128,6 +128,12 @@ def test_packed_weights(bits: int, k: int, block: int, zeros: str) -> None:
     }[zeros]
     feeds = [a, packed, scales, *([] if zero is None else [zero])]
     close("MatMulNBits", feeds, 1e-3, constants=(1, 2, 3), K=k, N=n, bits=bits, block_size=block)
+
+
+def test_weights_that_are_packed_for_a_gpu_are_refused() -> None:
+    feeds = [rng.standard_normal((2, 32)).astype(np.float32), codes(6, 1, 16), np.ones(6, np.float32)]
+    message = refused("MatMulNBits", feeds, K=32, N=6, bits=4, block_size=32, weight_prepacked=1)
+    assert "packed for a GPU (weight_prepacked)" in message
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])

@@ -14,7 +14,9 @@ from graphwright.ir.symbols import Dim, floordiv, maximum
 from graphwright.ir.types import I64
 from graphwright.ops.contrib.attention import Heads, attention, mask_bias, split_heads, wide
 from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.quantized_cache import QuantizedCache
 from graphwright.ops.contrib.rotary import looked_up, rotated
+from graphwright.ops.contrib.windowed_cache import WindowedCache
 from graphwright.ops.core.binary import Add, And, Greater, Less, LessOrEqual, Max, Min, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.gather_nd import GatherND
@@ -27,6 +29,9 @@ from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.core.where import Where
 from graphwright.ops.nn.attention import CANONICAL, HEADS_INSIDE, ScaledDotProductAttention
 from graphwright.ops.nn.layer_normalization import RMSNormalization
+
+_K_SCALE, _V_SCALE, _Q_NORM, _K_NORM, _QUERY_LENGTHS = 12, 13, 14, 15, 16
+"""Optional inputs."""
 
 
 class _GroupQueryAttention:
@@ -44,19 +49,19 @@ class _GroupQueryAttention:
         self.q, self.k, self.v = self._projections(heads, groups)
         self.batch, self.queries = self.q.value.type.dims[:2]
         self.past = i.optional(3), i.optional(4)
+        self.codes = self._quantized_caches(groups)
         lengths = i.emit(Cast(I64), i.emit(Reshape((self.batch, 1)), i.input(5)))
         past = i.emit(Sub(), lengths, self._integer(self.queries - 1))
         self.past_lengths = i.emit(Max(), past, self._integer(0))
         self.ends = i.emit(Add(), lengths, self._integer(1))
         self.rows = i.emit(Add(), self.past_lengths, i.emit(Range((0, self.queries, 1))))
+        self.window = self._windowed_cache()
 
     def outputs(self) -> Any:
         i = self.i
-        q, k, v = self._normalized_and_rotated(self.q, 14), self._normalized_and_rotated(self.k, 15), self.v
-        if self.past[0] is not None and self.past[1] is not None:
-            size = maximum(self.past[0].type.dims[2], self._total_length())
-            k, v = self._updated_cache(self.past[0], k, size), self._updated_cache(self.past[1], v, size)
-        presents = (k.canonical(i), v.canonical(i)) if i.output_count > 1 else ()
+        q, k = (self._normalized_and_rotated(x, norm) for x, norm in ((self.q, _Q_NORM), (self.k, _K_NORM)))
+        (k, v), present = self._with_past(k, self.v)
+        presents = tuple(x.canonical(i) for x in present) if i.output_count > 1 else ()
         settings = ScaledDotProductAttention(
             float(i.attr("scale", 0.0)), float(i.attr("softcap", 0.0)), causal=self._plainly_causal
         )
@@ -68,16 +73,51 @@ class _GroupQueryAttention:
         y = attention(i, q, k, v, bias, settings)
         return (y, *presents) if presents else y
 
+    def _with_past(self, k: Heads, v: Heads) -> tuple[tuple[Heads, Heads], tuple[Heads, Heads]]:
+        """Keys and values of all tokens, and the next cache of both."""
+        past_k, past_v = self.past
+        if self.codes is not None:
+            k, v = (codes.quantized(x) for codes, x in zip(self.codes, (k, v), strict=True))
+        if past_k is not None and past_v is not None and self.window is None:
+            size = maximum(past_k.type.dims[2], self._total_length())
+            k, v = self._updated_cache(past_k, k, size), self._updated_cache(past_v, v, size)
+        present = k, v
+        if past_k is not None and past_v is not None and self.window is not None:
+            k, v = self.window.appended(past_k, k), self.window.appended(past_v, v)
+            present = self.window.next_cache(k), self.window.next_cache(v)
+        if self.codes is not None:
+            k, v = (codes.dequantized(x) for codes, x in zip(self.codes, (k, v), strict=True))
+        return (k, v), present
+
     def _check_supported(self) -> None:
-        """Raises a diagnostic for quantized caches and for caches of the size of the window."""
+        """Raises a diagnostic for padded queries."""
         i = self.i
-        quantized = {i.attr("k_quant_type", "NONE"), i.attr("v_quant_type", "NONE")} != {"NONE"}
-        if quantized or i.optional(12) is not None or i.optional(13) is not None:
+        if i.optional(_QUERY_LENGTHS) is not None:
+            raise i.fail("query_seqlens is not supported", hint="export the model without padded queries")
+
+    def _windowed_cache(self) -> WindowedCache | None:
+        """The cache if it holds only the rows of the window; None if it holds all."""
+        i, past, window = self.i, self.past[0], int(self.i.attr("local_window_size", -1))
+        if not i.attr("sliding_window_cache", 0):
+            return None
+        if past is None or self.past[1] is None or window < 1 or i.optional(10) is not None:
             raise i.fail(
-                "quantized caches are not supported", hint="export the model with floating-point caches"
+                "sliding_window_cache needs local_window_size, past keys and values, and no attention_bias",
+                "export the model with full caches",
             )
-        if i.attr("sliding_window_cache", 0):
-            raise i.fail("sliding_window_cache is not supported", hint="export the model with full caches")
+        return WindowedCache(i, past.type.dims[2], window, self.past_lengths, self.ends, self.rows)
+
+    def _quantized_caches(self, groups: int) -> tuple[QuantizedCache, QuantizedCache] | None:
+        """The formats of keys and values; None if they are floats."""
+        i, kinds = self.i, [str(self.i.attr(f"{name}_quant_type", "NONE")) for name in "kv"]
+        if kinds == ["NONE", "NONE"]:
+            return None
+        bits = int(i.attr("kv_cache_bit_width", 8))
+        keys, values = (
+            QuantizedCache(i, kind, i.input(index), bits, groups)
+            for kind, index in zip(kinds, (_K_SCALE, _V_SCALE), strict=True)
+        )
+        return keys, values
 
     def _projections(self, heads: int, groups: int) -> tuple[Heads, Heads, Heads]:
         """Queries, keys and values, from three inputs or packed in input 0."""
@@ -96,7 +136,9 @@ class _GroupQueryAttention:
         """
         i, weight, value = self.i, self.i.optional(norm), x.value
         if weight is not None:
-            value = i.emit(RMSNormalization(-1, float(i.attr("qk_norm_epsilon", 1e-6))), value, weight)
+            shared = i.attr("qk_norm_epsilon", 1e-6)
+            epsilon = float(i.attr("q_norm_epsilon" if norm == _Q_NORM else "k_norm_epsilon", shared))
+            value = i.emit(RMSNormalization(-1, epsilon), value, weight)
         if i.attr("do_rotary", 0):
             given = i.optional(9)
             positions = self.rows if given is None else given
@@ -146,6 +188,8 @@ class _GroupQueryAttention:
     def _visible(self, keys: Dim) -> Value:
         """Whether a query attends to a key, a bool that broadcasts to [B, 1, S, T]."""
         i, positions = self.i, self._positions(keys)
+        if self.window is not None:
+            positions = i.emit(Unsqueeze((1, 2)), self.window.positions)
         if not self.i.attr("causal", 1):
             valid: Value = i.emit(Less(), positions, i.emit(Unsqueeze((1, 2)), self.ends))
             return valid

@@ -188,6 +188,8 @@ def _import_packed_matmul(i: Importer) -> Value:
 
     If input 4 assigns the elements of K to blocks, the weights are dequantized to floats instead.
     """
+    if i.attr("weight_prepacked", 0):
+        raise i.fail("the weights are packed for a GPU (weight_prepacked)", "export the model for the CPU")
     op, a = MatMulNBits(int(i.attr("bits", 4)), int(i.required_attr("block_size"))), i.input(0)
     n, k = int(i.required_attr("N")), int(i.required_attr("K"))
     blocks = -(-k // op.block)

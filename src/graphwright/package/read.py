@@ -149,19 +149,14 @@ def _package(
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
     weights = read_weights(members[WEIGHTS]).with_own_indices()
 
-    def graphs() -> str:
-        return "\n".join(_text(members, plain, GRAPH) for plain in manifest["entries"])
-
+    graphs = partial(_graph_texts, members, manifest)
     if checks.tensors:
         _check_tensors(weights, manifest["tensors"][WEIGHTS], graphs, where)
     if checks.weights:
         _check_weights(manifest, members, later, where)
     if weights.index_digest() != manifest["indices"]:
         raise damaged(where, "weights of integers were changed after they were written")
-    files = _Files(members) if trusted else None
-    entries = {str(plain["name"]): _entry(plain, members, files, where) for plain in manifest["entries"]}
-    if not entries or len(entries) < len(manifest["entries"]):
-        raise damaged(where, "it has no entries, or two of the same name")
+    entries = _entries(manifest, members, _Files(members) if trusted else None, where)
     _check_starts(entries.values(), weights, where)
     return Package(
         entries,
@@ -176,6 +171,21 @@ def _package(
             for isa, plain in (manifest["packs"] if trusted else {}).items()
         },
     )
+
+
+def _graph_texts(members: Members, manifest: Mapping[str, Any]) -> str:
+    """The texts of the graphs of all entries, in which errors look up the names of tensors."""
+    return "\n".join(_text(members, plain, GRAPH) for plain in manifest["entries"])
+
+
+def _entries(
+    manifest: Mapping[str, Any], members: Members, files: _Files | None, where: str
+) -> dict[str, Entry]:
+    """The entries by name. Raises PackageError if there are none, or two of one name."""
+    entries = {str(plain["name"]): _entry(plain, members, files, where) for plain in manifest["entries"]}
+    if not entries or len(entries) < len(manifest["entries"]):
+        raise damaged(where, "it has no entries, or two of the same name")
+    return entries
 
 
 def _check_starts(entries: Iterable[Entry], weights: Weights, where: str) -> None:

@@ -10,6 +10,7 @@ from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import BF16, F32, Layout
 from graphwright.kernels.candidates.context import Context, Contraction
 from graphwright.kernels.candidates.contractions import without_epilogue
+from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.gemm import bf16_gemm, gemm
 from graphwright.kernels.gemm.pack import gemm_layout
@@ -53,23 +54,15 @@ def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
     batch = two_batch_axes(a_shape[:-2], b_shape[:-2])
     if isinstance(batch, str):
         return batch
-    batches, a_batch, b_batch = batch
     constant = len(b_shape) == 2 and context.constant(b) is not None
     narrow = constant and not in_bf16 and gemm.is_narrow(n, k)
     packed = constant and not narrow
-    b_places: tuple[Dim, Dim] = (n, 1)
+    b_strides: tuple[Dim, Dim] = (n, 1)
     if packed:
         b = _panels(b, context, in_pairs=in_bf16)
     elif narrow:
-        b, b_places = _along_k(b, context), (1, k)
-    result_strides = (batches[1] * m * n, m * n, n, 1)
-    args = gemm.GemmArgs._make((
-        *batches, m, n, k,
-        *(stride * m * k for stride in a_batch), k, 1,
-        *(stride * k * n for stride in b_batch), *b_places,
-        0, 1, *result_strides, *result_strides,
-        *epilogue.args, single_bits(epilogue.scale),
-    ))  # fmt: skip
+        b, b_strides = _along_k(b, context), (1, k)
+    args = _gemm_args(m, k, n, batch, b_strides, epilogue)
     operands = gemm.ABI.ordered(a=a, b=b, bias=epilogue.bias, residual=epilogue.residual, c=call.result)
     if in_bf16:
         return _launch_in_bf16(call, args, operands, packed, context.isa)
@@ -81,6 +74,21 @@ def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
         gemm.scratch_bytes(context.isa, args, packed=packed),
         gemm.work_ns(context.isa, args),
     )
+
+
+def _gemm_args(
+    m: Dim, k: Dim, n: Dim, batch: BatchAxes, b_strides: tuple[Dim, Dim], epilogue: Epilogue
+) -> gemm.GemmArgs:
+    """The arguments of a GEMM of row-major operands, except B, which has ``b_strides``."""
+    batches, a_batch, b_batch = batch
+    result_strides = (batches[1] * m * n, m * n, n, 1)
+    return gemm.GemmArgs._make((
+        *batches, m, n, k,
+        *(stride * m * k for stride in a_batch), k, 1,
+        *(stride * k * n for stride in b_batch), *b_strides,
+        0, 1, *result_strides, *result_strides,
+        *epilogue.args, single_bits(epilogue.scale),
+    ))  # fmt: skip
 
 
 def _matrices(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
@@ -159,10 +167,12 @@ def _along_k(b: Value, context: Context) -> Value:
     return context.packed(b, Layout((*range(rank - 2), rank - 1, rank - 2)))
 
 
-def two_batch_axes(
-    a: tuple[Dim, ...], b: tuple[Dim, ...]
-) -> tuple[tuple[Dim, Dim], tuple[Dim, Dim], tuple[Dim, Dim]] | str:
-    """The broadcast batch as two axes, and the strides of both operands along them, in matrices."""
+BatchAxes = tuple[tuple[Dim, Dim], tuple[Dim, Dim], tuple[Dim, Dim]]
+"""The sizes of two batch axes, and the strides of A and of B along them, in matrices."""
+
+
+def two_batch_axes(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> BatchAxes | str:
+    """The batch axes ``a`` and ``b`` of both operands, broadcast and joined to two; or why they cannot be."""
     rank = max(len(a), len(b))
     a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     a_steps, b_steps = _steps(a), _steps(b)

@@ -1,10 +1,9 @@
 """Recognizes attention: a product of queries and keys, a Softmax, a product with values, and the ops around
 them.
 
-The first two rules replace the core by one node, with scale, soft cap and mask. The others let that node read
-its operands and write its result without transposes: they absorb transposes of heads, scales of queries and
-keys, and repeated heads (grouped-query attention). The kernel stores no matrix of scores (T. Dao et al.,
-"FlashAttention", 2022).
+The first two rules replace the core by one node, with scale, soft cap and mask. The kernel stores no matrix
+of scores (T. Dao et al., "FlashAttention", 2022). The others let that node absorb the ops around the core
+(:mod:`~graphwright.passes.attention_operands`).
 """
 
 from __future__ import annotations
@@ -17,33 +16,24 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.hints import conflict
-from graphwright.ir.match import Const, Match, P, Rest, Rule, Var, constant_array
-from graphwright.ir.op import Array, Trait
+from graphwright.ir.match import Const, Match, P, Rule, Var, constant_array
+from graphwright.ir.op import Array
 from graphwright.ir.refusal import Code, Refusal
-from graphwright.ir.types import F32, Shape
+from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Add, Mul
-from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.div import Div
-from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.matmul import MatMul
-from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import IsNaN, Tanh
 from graphwright.ops.core.where import Where
-from graphwright.ops.nn.attention import Axes, ScaledDotProductAttention
+from graphwright.ops.nn.attention import ScaledDotProductAttention
 from graphwright.ops.nn.softmax import Softmax
+from graphwright.passes.attention_operands import OPERANDS, RESULT, without_scale
 from graphwright.passes.base import RulePass
 from graphwright.passes.canonicalize_reshapes import reshaped
-from graphwright.passes.canonicalize_transposes import composed, permutation
-from graphwright.records import dataclass, replace
+from graphwright.records import dataclass
 
 HIDDEN: Final = -1e31
 """Mask values at or below this hide a score completely: adding them to it rounds to the mask value."""
-MOST_SCALE: Final = 2.0**32
-"""Outside [1 / MOST_SCALE, MOST_SCALE], scaling queries instead of scores could overflow or underflow."""
-
-
-# ---- the core
 
 
 @dataclass(frozen=True)
@@ -79,10 +69,10 @@ def _read_scores(value: Value, module: Module) -> _Scores | Refusal:
             return _no_scores("the input of the Softmax is not the sum of a matrix product and a mask")
         value, mask = found
     softcap = 0.0
-    value, scale = _without_scale(value, module)
+    value, scale = without_scale(value, module)
     tanh = value.producer
     if tanh is not None and isinstance(tanh.op, Tanh):
-        softcap, (value, inner) = scale, _without_scale(tanh.operand(0), module)
+        softcap, (value, inner) = scale, without_scale(tanh.operand(0), module)
         scale = inner * softcap  # tanh(inner * x) * softcap: the op divides by softcap
         if softcap <= 0:
             return _no_scores("the soft cap is not positive")
@@ -114,36 +104,6 @@ def _leads_to_product(value: Value) -> bool:
         others = [v for v in node.inputs if v is not None and v.type == node.output.type]
         node = others[0].producer if others else None
     return node is not None and isinstance(node.op, MatMul)
-
-
-def _without_scale(value: Value, module: Module) -> tuple[Value, float]:
-    """``value`` before multiplications and divisions by constants, and their combined factor."""
-    scale = 1.0
-    while (found := _scaled(value, module)) is not None and _is_moderate(scale * found[1]):
-        value, factor = found
-        scale *= factor
-    return value, scale
-
-
-def _is_moderate(scale: float) -> bool:
-    """Whether scaling queries instead of scores by ``scale`` is safe from overflow and underflow."""
-    return 1 / MOST_SCALE <= abs(scale) <= MOST_SCALE
-
-
-def _scaled(value: Value, module: Module) -> tuple[Value, float] | None:
-    """The operand of a Mul or Div by one finite constant, and the factor; None for other nodes."""
-    node = value.producer
-    if node is None or not isinstance(node.op, Mul | Div):
-        return None
-    sides = ((0, 1), (1, 0)) if isinstance(node.op, Mul) else ((0, 1),)
-    for kept, other in sides:
-        number, operand = constant_array(node.operand(other), module), node.operand(kept)
-        if number is None or number.size != 1 or operand.type != value.type:
-            continue
-        factor = float(number.item())
-        if np.isfinite(factor) and factor != 0:
-            return operand, factor if isinstance(node.op, Mul) else 1 / factor
-    return None
 
 
 SOFTMAX = P(Softmax, SCORES := Var("scores"))
@@ -259,146 +219,6 @@ def _is_causal(mask: Array, sizes: tuple[object, ...]) -> bool:
     return bool((rows[~after] == 0).all() and (rows[after] <= HIDDEN).all())
 
 
-# ---- around the core
-
-Q, K, V = Var("q"), Var("k"), Var("v")
-ATTENTION = P(ScaledDotProductAttention, Q, K, V, Rest("mask"))
-ATTENDED = P(ScaledDotProductAttention, Q, K, V, Rest("mask"), once=True)
-TRANSPOSED = P(Transpose, ATTENDED)
-
-
-@dataclass(frozen=True)
-class _Change:
-    """A rewrite of an attention node: its new op, and new operands by position, each with the dims that it is
-    viewed as.
-    """
-
-    op: ScaledDotProductAttention
-    operands: dict[int, tuple[Value, Shape]]
-
-
-def _transposed(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
-    """Absorbs a Transpose into the axis order of the operand."""
-    producer = m.root.operand(position).producer
-    perm = None if producer is None else permutation(producer)
-    if producer is None or perm is None:
-        return None
-    return _renamed(op, position, perm, producer.operand(0), producer.operand(0).type.dims)
-
-
-def _regrouped(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
-    """Absorbs [B * H, S, D] -> [B * H, D, S] -> [B, H, D, S], which is a Transpose too."""
-    value = m.root.operand(position)
-    chain = _chain(value, Reshape, Transpose)
-    if not chain or permutation(chain[1]) != (0, 2, 1):
-        return None
-    source, (batch, heads, *matrix) = chain[1].operand(0), value.type.dims
-    if list(source.type.dims[:0:-1]) != matrix:
-        return None
-    return _renamed(op, position, (0, 1, 3, 2), source, (batch, heads, *matrix[::-1]))
-
-
-def _renamed(op: ScaledDotProductAttention, position: int, perm: Axes, source: Value, dims: Shape) -> _Change:
-    axes = composed((op.q_axes, op.k_axes, op.v_axes)[position], perm)
-    renamed = (replace(op, q_axes=axes), replace(op, k_axes=axes), replace(op, v_axes=axes))[position]
-    return _Change(renamed, {position: (source, dims)})
-
-
-def _scaled_operand(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
-    """Absorbs a constant factor of queries or keys into the scale."""
-    found = _scaled(m.root.operand(position), m.module) if position < 2 else None
-    if found is None:
-        return None
-    source, factor = found
-    if not _is_moderate(op.scale * factor):
-        return None
-    return _Change(replace(op, scale=op.scale * factor), {position: (source, source.type.dims)})
-
-
-def _repeated(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
-    """Absorbs repeated heads of keys and values, [B, G, 1, S, D] -> [B, G, n, S, D] -> [B, G * n, S, D]: the
-    kernel reads each head n times, and a Cast runs once.
-    """
-    keys, values = (_unrepeated(m.root.operand(p)) for p in (1, 2))
-    if position != 1 or op.k_axes[1] != 1 or op.v_axes[1] != 1 or keys is None or values is None:
-        return None
-    if keys[1][1] != values[1][1]:
-        return None
-    return _Change(op, {1: keys, 2: values})
-
-
-def _unrepeated(value: Value) -> tuple[Value, Shape] | None:
-    if casts := _chain(value, Cast):
-        value = casts[0].operand(0)
-    chain = _chain(value, Reshape, Expand)
-    if not chain:
-        return None
-    source, expanded, dims = chain[1].operand(0), chain[1].output.type.dims, value.type.dims
-    if len(expanded) != 5 or source.type.dims != (*expanded[:2], 1, *expanded[3:]):
-        return None
-    if dims != (expanded[0], expanded[1] * expanded[2], *expanded[3:]):
-        return None
-    return source, (*expanded[:2], *expanded[3:])
-
-
-def _chain(value: Value, *ops: type) -> list[Node]:
-    """The nodes that compute ``value``, last first, if their ops are ``ops``; empty otherwise."""
-    found: list[Node] = []
-    for op in ops:
-        node = value.producer
-        if node is None or not isinstance(node.op, op):
-            return []
-        found.append(node)
-        value = node.operand(0)
-    return found
-
-
-def _change(m: Match) -> _Change | None:
-    op = m.op(ATTENTION)
-    ways = (_transposed, _scaled_operand, _regrouped, _repeated)
-    found = (way(m, op, position) for position in range(3) for way in ways)
-    return next((change for change in found if change is not None), None)
-
-
-def _has_change(m: Match) -> Refusal | None:
-    if _change(m) is not None:
-        return None
-    return Refusal(Code.ATTENTION_LAYOUT, "no operand has a transpose, scale or repeat to absorb")
-
-
-def _changed(b: Builder, m: Match) -> Value:
-    change = _change(m)
-    assert change is not None
-    operands = list(m.root.inputs)
-    for position, (value, dims) in change.operands.items():
-        operands[position] = as_dtype(b, _viewed(b, value, dims), m.root.operand(position).type.dtype)
-    result: Value = b(change.op, *operands)
-    return result
-
-
-def _viewed(b: Builder, value: Value, dims: Shape) -> Value:
-    """``value`` viewed with ``dims``: the value itself or one that it is a view of, or a new view."""
-    source = value
-    while source.type.shape != dims:
-        node = source.producer
-        if node is None or Trait.VIEW not in node.op.traits or len(node.outputs) > 1:
-            return reshaped(b, source, dims)
-        source = node.operand(0)
-    return source
-
-
-def _ranks_known(m: Match) -> Refusal | None:
-    return Refusal(Code.ATTENTION_RANK, "the rank is not known") if permutation(m.root) is None else None
-
-
-def _result(b: Builder, m: Match) -> Value:
-    perm, attended = permutation(m.root), m.node(ATTENDED)
-    assert perm is not None
-    op = m.op(ATTENDED)
-    result: Value = b(replace(op, y_axes=composed(perm, op.y_axes)), *attended.inputs)
-    return result
-
-
 FUSE_ATTENTION = RulePass(
     "fuse_attention",
     (
@@ -416,8 +236,8 @@ FUSE_ATTENTION = RulePass(
             lambda b, m: _core(b, m, "nan"),
             Code.REPLACED,
         ),
-        Rule("operands of attention", ATTENTION, _has_change, _changed),
-        Rule("result of attention", TRANSPOSED, _ranks_known, _result),
+        OPERANDS,
+        RESULT,
     ),
 )
 """The pass."""

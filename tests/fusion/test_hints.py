@@ -96,9 +96,9 @@ PRODUCT = (
 @pytest.mark.parametrize(
     ("nodes", "code", "why"),
     [
-        ("ab", Code.PROLOGUE, "MatMul computes no operand"),
+        ("ab", Code.PROLOGUE, "MatMul reads its operands from memory"),
         ("bc", Code.EPILOGUE_REDUCTION, "a reduction needs whole rows; the contraction stores tiles"),
-        ("bd", Code.PROLOGUE, "MatMul computes no operand"),
+        ("bd", Code.PROLOGUE, "MatMul reads its operands from memory"),
         ("ae", Code.NOT_NEIGHBOURS, "neither reads the other's result"),
     ],
 )

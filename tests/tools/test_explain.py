@@ -76,7 +76,7 @@ def test_the_summary_counts_the_bytes_of_kernels_and_of_ops(folder: Path) -> Non
         "saved 576 B 1 rule row sum -> div, 576 B, predicted ?",
         "missed 1.5 KiB 2 FUSE_EPILOGUE_REDUCTION relu -> div, 1.0 KiB: a reduction needs whole rows; the "
         "contraction stores tiles",
-        "missed 1.0 KiB 1 FUSE_PROLOGUE div -> last, 1.0 KiB: MatMul computes no operand",
+        "missed 1.0 KiB 1 FUSE_PROLOGUE div -> last, 1.0 KiB: MatMul reads its operands from memory",
     ]
     assert said(folder / "m.onnx") == text
 

@@ -80,7 +80,7 @@ def passes(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
 def test_a_pass_names_the_nodes_that_it_removed_and_added(folder: Path) -> None:
     found = passes(folder / "m.om")
     folded = found["simplify", "fold_conv_bn"]
-    assert folded["changes"] == {"BatchNormalization of a product": 1}
+    assert folded["changes"] == {"BatchNormalization of a contraction": 1}
     assert folded["removed"] == {"nodes": 2, "first": ["Conv stem", "BatchNormalization norm"]}
     assert folded["added"] == {"nodes": 1, "first": ["Conv stem + norm"]}
     decomposed = found["decompose", "decompose"]
@@ -127,7 +127,7 @@ def test_every_pass_of_the_pipeline_is_there_and_those_that_did_nothing_are_shor
         assert name in text
         if not (each["changes"] or each["declined"]):
             assert f"{name}: nothing" not in text
-    assert "fold_conv_bn in simplify: BatchNormalization of a product (1)" in lines
+    assert "fold_conv_bn in simplify: BatchNormalization of a contraction (1)" in lines
 
 
 def test_layouts_lists_requests_and_conversions(folder: Path) -> None:

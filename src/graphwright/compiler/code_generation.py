@@ -175,5 +175,6 @@ def _in_bands(
     steps, record.notes[:] = with_bands(
         module.main, selection.steps, module.symbols, generated, isa.on(target.machine), choices
     )
-    record.did("kernels behind others", len(selection.steps) - len(steps))
+    if joined := len(selection.steps) - len(steps):
+        record.did("kernels joined in bands", joined)
     return replace(selection, steps=steps), record

@@ -82,7 +82,8 @@ def _passes(records: Sequence[Record]) -> Iterable[str]:
     for record in records:
         if record.modified or 0 in record.counts.values():  # rules that never applied
             done = ", ".join(f"{change} {count}" for change, count in record.counts.items())
-            yield f"  {record.name}: {done} ({record.nodes_before} -> {record.nodes_after} nodes)"
+            nodes = f" ({record.nodes_before} -> {record.nodes_after} nodes)" if record.nodes_before else ""
+            yield f"  {record.name}: {done}{nodes}"
 
 
 def _kernels(steps: Sequence[SelectedNode]) -> Iterable[str]:

@@ -107,7 +107,7 @@ class _Grouping:
             anchors = (node,) if Trait.CONTRACTION in node.op.traits else ()
             self.partition.add(Group([node], anchors))
             if anchors:
-                refusal = Refusal(Code.PROLOGUE, f"{node.op.name} computes no operand")
+                refusal = Refusal(Code.PROLOGUE, f"{node.op.name} reads its operands from memory")
         for producer in _producers(node):
             if (reason := refusal or self.apart.get(producer)) is not None:
                 self._refuse(producer, node, reason)

@@ -27,7 +27,7 @@ from graphwright.records import replace
 
 X, W, BIAS, C = Var("x"), Const("weight"), Opt("bias"), Const("c")
 SCALE, SHIFT, MEAN, VARIANCE = Const("scale"), Const("shift"), Const("mean"), Const("variance")
-PRODUCT = P((Conv, ConvTranspose, Gemm), X, W, BIAS, once=True)
+CONTRACTION = P((Conv, ConvTranspose, Gemm), X, W, BIAS, once=True)
 DROWNED = 2.0**64
 """A bias of at least this many times the smallest subnormal hides what underflow takes from a weight: in f32,
 as long as the magnitudes of the summed operands add up to less than 2**40. No f16 is that large.
@@ -38,7 +38,7 @@ Affine = tuple[Array, Array]
 
 def _channels(m: Match) -> int:
     """Number of output channels of the product."""
-    dim = m.node(PRODUCT).output.type.dims[1]
+    dim = m.node(CONTRACTION).output.type.dims[1]
     assert isinstance(dim, int)
     return dim
 
@@ -51,7 +51,7 @@ def _foldable(m: Match) -> str | None:
         return "the bias is not constant"
     if not m[W].type.dtype.is_float:
         return "the product has integer weights"
-    output = m.node(PRODUCT).output.type
+    output = m.node(CONTRACTION).output.type
     if output.shape is None or not isinstance(output.shape[1], int):
         return "the number of channels is not known"
     if m.root.output.type != output:
@@ -63,7 +63,7 @@ def _per_channel(m: Match) -> str | None:
     reason = _foldable(m)
     if reason is not None:
         return reason
-    rank, shape = m.node(PRODUCT).output.type.rank or 0, m.array(C).shape
+    rank, shape = m.node(CONTRACTION).output.type.rank or 0, m.array(C).shape
     full = (1,) * (rank - len(shape)) + shape
     if not bool(np.isfinite(m.array(C).astype(np.float64)).all()):
         return "the constant is not finite"
@@ -79,7 +79,7 @@ def _vector(m: Match) -> Array:
 
 def _lost(m: Match, affine: Affine) -> str | None:
     """Why the folded weights and bias would overflow or lose precision in their dtype."""
-    op, (scale, shift), w = m.op(PRODUCT), affine, m.array(W)
+    op, (scale, shift), w = m.op(CONTRACTION), affine, m.array(W)
     is_bf16 = m[W].type.dtype == BF16  # the range of f32, with steps of 2**-7
     info = np.finfo(np.float32 if is_bf16 else w.dtype)
     tiny = float(info.smallest_normal)
@@ -119,7 +119,7 @@ def _folded(b: Builder, m: Match, affine: Affine) -> Value:
     """The product with ``affine`` folded into its weights and bias."""
     scale, shift = affine
     weight = m[W]
-    op = m.op(PRODUCT)
+    op = m.op(CONTRACTION)
     bias = _bias(m, op, scale)
     if isinstance(op, Gemm):  # beta * C becomes the bias
         op = replace(op, beta=1.0)
@@ -157,7 +157,7 @@ def _divisor_is_safe(m: Match) -> str | None:
     return _per_channel(m) or (None if bool((m.array(C) != 0).all()) else "the divisor contains zeros")
 
 
-NORMALIZED = P(BatchNormalization, PRODUCT, SCALE, SHIFT, MEAN, VARIANCE)
+NORMALIZED = P(BatchNormalization, CONTRACTION, SCALE, SHIFT, MEAN, VARIANCE)
 
 
 def _normalization(m: Match) -> Affine:
@@ -177,15 +177,15 @@ def _normalization_is_finite(m: Match) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        "BatchNormalization of a product",
+        "BatchNormalization of a contraction",
         NORMALIZED,
         _normalization_is_finite,
         lambda b, m: _folded(b, m, _normalization(m)),
     ),
-    _rule("Mul of a product", P(Mul, PRODUCT, C), lambda c: (c, 0 * c), _per_channel),
-    _rule("Div of a product", P(Div, PRODUCT, C), lambda c: (1 / c, 0 * c), _divisor_is_safe),
-    _rule("Add to a product", P(Add, PRODUCT, C), lambda c: (1 + 0 * c, c), _per_channel),
-    _rule("Sub from a product", P(Sub, PRODUCT, C), lambda c: (1 + 0 * c, -c), _per_channel),
+    _rule("Mul of a contraction", P(Mul, CONTRACTION, C), lambda c: (c, 0 * c), _per_channel),
+    _rule("Div of a contraction", P(Div, CONTRACTION, C), lambda c: (1 / c, 0 * c), _divisor_is_safe),
+    _rule("Add to a contraction", P(Add, CONTRACTION, C), lambda c: (1 + 0 * c, c), _per_channel),
+    _rule("Sub from a contraction", P(Sub, CONTRACTION, C), lambda c: (1 + 0 * c, -c), _per_channel),
 )
 
 FOLD_CONV_BN = RulePass("fold_conv_bn", RULES)

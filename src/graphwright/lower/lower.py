@@ -44,8 +44,8 @@ from graphwright.lower.tasks import (
     TaskKind,
 )
 from graphwright.memory.liveness import conflicts
+from graphwright.memory.locations import Location, Memory, Move
 from graphwright.memory.order import order_steps
-from graphwright.memory.places import Memory, Move, Place
 from graphwright.memory.storage import Assignment, LoopMoves, Weights, assign_storage
 from graphwright.records import dataclass, replace
 from graphwright.schedule.dependencies import Access, Hazards
@@ -59,13 +59,13 @@ Order = Callable[[Sequence[SelectedNode], Assignment], Sequence[SelectedNode]]
 class Lowered:
     """The tasks of a program, with the mapping back to its graph, which debuggers need.
 
-    ``steps`` has the step of each task, None for copies at the end of a block; ``places`` the operand through
-    which tasks access each value.
+    ``steps`` has the step of each task, None for copies at the end of a block; ``operands`` the operand
+    through which tasks access each value.
     """
 
     tasks: TaskGraph
     steps: tuple[SelectedNode | None, ...]
-    places: Mapping[Value, Operand]
+    operands: Mapping[Value, Operand]
 
 
 def lower(
@@ -131,7 +131,7 @@ class _Lowering:
     def run(self, steps: Sequence[SelectedNode], results: Sequence[int]) -> Lowered:
         """Lowers ``steps``; ``results`` are the positions of the graph's outputs that the program returns."""
         for value in self.graph.inputs:
-            self._number(self.assignment.places[value].memory)
+            self._number(self.assignment.locations[value].memory)
         for memory in self.assignment.outputs:
             self._number(memory)
         inputs = [self._port(value, value.name) for value in self.graph.inputs]
@@ -175,8 +175,8 @@ class _Lowering:
 
     def _operand(self, item: Value | ByteRange) -> Operand:
         value, extra = (item.value, item.offset) if isinstance(item, ByteRange) else (item, 0)
-        place = self.assignment.places[value]
-        operand = Operand(self._number(place.memory), self.shape.register(place.offset + extra))
+        location = self.assignment.locations[value]
+        operand = Operand(self._number(location.memory), self.shape.register(location.offset + extra))
         if item is value:
             self.operands[value] = operand
         return operand
@@ -284,8 +284,10 @@ class _Lowering:
         """Whether it is a copy whose source already is at its target."""
         if not isinstance(item, Copy):
             return False
-        source, target = self.assignment.places[item.source], self.assignment.places[item.target]
-        return item in self.assignment.elided or source == Place(target.memory, target.offset + item.offset)
+        source, target = self.assignment.locations[item.source], self.assignment.locations[item.target]
+        return item in self.assignment.elided or source == Location(
+            target.memory, target.offset + item.offset
+        )
 
     def _launch_or_copy(self, item: Launch | Copy) -> Task:
         return self._copy(item) if isinstance(item, Copy) else self._launch(item)
@@ -320,9 +322,9 @@ class _Lowering:
         return self._number(Memory(Storage.SCRATCH, size, "scratch"))
 
     def _copy(self, copy: Copy) -> Task:
-        place = self.assignment.places[copy.target]
-        target = Place(place.memory, place.offset + copy.offset)
-        return self._move(Move(self.assignment.places[copy.source], target, copy.source.bytes))
+        location = self.assignment.locations[copy.target]
+        target = Location(location.memory, location.offset + copy.offset)
+        return self._move(Move(self.assignment.locations[copy.source], target, copy.source.bytes))
 
     def _move(self, move: Move, *number: Operand) -> Task:
         register = self.shape.register

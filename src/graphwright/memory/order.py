@@ -10,7 +10,7 @@ from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, evaluate, names_in
 from graphwright.kernels.launch import Alias, Launch, NativeLoop, Run, SelectedNode
 from graphwright.lower.tasks import Storage
-from graphwright.memory.places import Memory
+from graphwright.memory.locations import Memory
 from graphwright.memory.steps import all_steps, step_values
 from graphwright.memory.storage import Assignment
 from graphwright.schedule.order import Item, least_memory_order, order_for_memory, peak
@@ -61,7 +61,7 @@ class StepItems:
     """
 
     def __init__(self, steps: Sequence[SelectedNode], assignment: Assignment) -> None:
-        self.steps, self.places = steps, assignment.places
+        self.steps, self.locations = steps, assignment.locations
         self.numbers: dict[Memory, int] = {}
         self.copied = [move.source.memory for move in assignment.end_moves]
 
@@ -85,10 +85,10 @@ class StepItems:
 
     def _number(self, value: Value) -> int | None:
         """The number of the planned memory block of a value; None if it is not in the arena."""
-        place = self.places.get(value)
-        if place is None or place.memory.storage is not Storage.ARENA:
+        location = self.locations.get(value)
+        if location is None or location.memory.storage is not Storage.ARENA:
             return None
-        return self.numbers.setdefault(place.memory, len(self.numbers))
+        return self.numbers.setdefault(location.memory, len(self.numbers))
 
     def _order_by_values(self, items: Sequence[Item]) -> None:
         """Orders the reader of a value after the step that makes it."""

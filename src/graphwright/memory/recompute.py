@@ -16,8 +16,8 @@ from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.launch import ByteRange, Copy, Launch, Run, SelectedNode
 from graphwright.lower.tasks import Storage
+from graphwright.memory.locations import Memory
 from graphwright.memory.order import BytesOf, StepItems
-from graphwright.memory.places import Memory
 from graphwright.memory.steps import step_values
 from graphwright.memory.storage import Assignment
 from graphwright.records import dataclass, replace
@@ -53,14 +53,14 @@ class _Search:
     def __init__(
         self, graph: Graph, steps: Sequence[SelectedNode], assignment: Assignment, bytes_of: BytesOf
     ) -> None:
-        self.steps, self.places, self.bytes_of = steps, assignment.places, bytes_of
+        self.steps, self.locations, self.bytes_of = steps, assignment.locations, bytes_of
         planner = StepItems(steps, assignment)
         self.items, self.sizes = planner.items(bytes_of)
         self.numbers = planner.numbers
         self.kept = {*graph.outputs}
         self.holders: dict[Memory, list[Value]] = defaultdict(list)
-        for value, place in self.places.items():
-            self.holders[place.memory].append(value)
+        for value, location in self.locations.items():
+            self.holders[location.memory].append(value)
         self.users: dict[int, list[int]] = defaultdict(list)
         for position, item in enumerate(self.items):
             for number in item.touched:
@@ -85,7 +85,7 @@ class _Search:
 
     def _own_number(self, value: Value) -> int | None:
         """The number of the memory block of ``value``; None if the block also holds other values or views."""
-        memory = self.places[value].memory
+        memory = self.locations[value].memory
         alone = self.holders[memory] == [value] and not memory.slotted
         return self.numbers.get(memory) if alone and memory.storage is Storage.ARENA else None
 
@@ -93,7 +93,7 @@ class _Search:
         """Whether the values that a step reads stay live after ``top`` anyway."""
         late = next((position for position in self.users[made] if position > top), 0)
         for value in step_values(step):
-            memory = self.places[value].memory
+            memory = self.locations[value].memory
             if memory.storage in (Storage.INPUT, Storage.WEIGHT):
                 continue
             number = self._own_number(value)

@@ -21,7 +21,7 @@ from graphwright.kernels.launch import (
     SelectedNode,
 )
 from graphwright.lower.tasks import Storage
-from graphwright.memory.places import Memory, Move, Place, sequentialize
+from graphwright.memory.locations import Location, Memory, Move, sequentialize
 from graphwright.memory.steps import NEVER_ENDS, all_steps, last_uses, launch_values, shareable, step_values
 from graphwright.records import dataclass, field
 
@@ -44,7 +44,7 @@ class LoopMoves:
 class Assignment:
     """The locations of all values, and the copies that remain."""
 
-    places: dict[Value, Place] = field(default_factory=dict)
+    locations: dict[Value, Location] = field(default_factory=dict)
     elided: set[Copy] = field(default_factory=set)
     """Copies into slots that are redundant."""
     branch_moves: dict[tuple[Node, int], list[Move]] = field(default_factory=dict)
@@ -71,15 +71,15 @@ class _Assigner:
     def __init__(self, graph: Graph, weights: Weights, updates: Mapping[int, int]) -> None:
         self.graph, self.weights, self.updates = graph, weights, updates
         self.result = Assignment()
-        self.places = self.result.places
-        self.preset: dict[Value, Place] = {}
+        self.locations = self.result.locations
+        self.preset: dict[Value, Location] = {}
         """Locations that are reserved for values before their step is reached."""
         self.holders: dict[Memory, list[Value]] = defaultdict(list)
 
     def run(self, steps: Sequence[SelectedNode]) -> Assignment:
         for index, value in enumerate(self.graph.inputs):
             storage = Storage.STATE if index in self.updates.values() else Storage.INPUT
-            self._put(value, Place(Memory(storage, value.bytes, value.name, index)))
+            self._put(value, Location(Memory(storage, value.bytes, value.name, index)))
         self.roots = {
             step.node.outputs[0]: (step.action.source, step.action.offset)
             for step in all_steps(steps)
@@ -98,9 +98,9 @@ class _Assigner:
         self.result.end_moves = sequentialize([self._move_to(*pair) for pair in copied])
         return self.result
 
-    def _put(self, value: Value, place: Place) -> None:
-        self.places[value] = place
-        self.holders[place.memory].append(value)
+    def _put(self, value: Value, location: Location) -> None:
+        self.locations[value] = location
+        self.holders[location.memory].append(value)
 
     def _root(self, value: Value) -> tuple[Value, Dim]:
         """The value whose memory ``value`` is a view of, and the byte offset in it."""
@@ -114,7 +114,7 @@ class _Assigner:
         """Whether a step computes ``value``: it is not a constant or the input of a graph or region."""
         return value.producer is not None and not is_constant(value) and value.owner is None
 
-    def _preset_outputs(self) -> list[tuple[Value, Place]]:
+    def _preset_outputs(self) -> list[tuple[Value, Location]]:
         """Reserves the memory of outputs for their values; returns the outputs that must be copied
         instead.
         """
@@ -124,14 +124,14 @@ class _Assigner:
             memory = Memory(Storage.OUTPUT, value.bytes, value.name, index)
             self.result.outputs.append(memory)
             if self._fits(value, value, self.graph):
-                self.preset[self._root(value)[0]] = Place(memory)
+                self.preset[self._root(value)[0]] = Location(memory)
             else:
-                copied.append((value, Place(memory)))
+                copied.append((value, Location(memory)))
         return copied
 
     def _preset_states(
         self, steps: Sequence[SelectedNode], late: Sequence[Value]
-    ) -> list[tuple[Value, Place]]:
+    ) -> list[tuple[Value, Location]]:
         """Reserves the memory of states for their next values, if no later step reads the old value; returns
         those that must be copied instead. ``late`` are values that are read after all steps.
         """
@@ -144,12 +144,12 @@ class _Assigner:
         read_last = {self._root(value)[0] for value in (*late, *moved)}
         copied = []
         for value, state in changed:
-            root, place = self._root(value)[0], self.places[state]
+            root, location = self._root(value)[0], self.locations[state]
             is_free = value not in moved and root not in self.preset and state not in read_last
             if is_free and self._frees(steps, state, root):
-                self.preset[root] = place
+                self.preset[root] = location
             else:
-                copied.append((value, place))
+                copied.append((value, location))
         return copied
 
     def _preset_slots(self, steps: Sequence[SelectedNode]) -> None:
@@ -174,13 +174,13 @@ class _Assigner:
                     and root.graph is step.node.graph
                 ):
                     target.memory.slotted = True
-                    self.preset[root] = Place(target.memory, target.offset + copy.offset)
+                    self.preset[root] = Location(target.memory, target.offset + copy.offset)
                     self.result.elided.add(copy)
 
-    def _memory_of(self, value: Value) -> Place:
+    def _memory_of(self, value: Value) -> Location:
         """The location reserved for a value that a step computes; new memory if there is none."""
         if value not in self.preset:
-            self.preset[value] = Place(Memory(Storage.ARENA, value.bytes, value.name))
+            self.preset[value] = Location(Memory(Storage.ARENA, value.bytes, value.name))
         return self.preset[value]
 
     def _steps(self, steps: Sequence[SelectedNode]) -> None:
@@ -188,8 +188,8 @@ class _Assigner:
             for value in step_values(step):
                 self._place_constant(value)
             if isinstance(step.action, Alias):
-                source = self.places[step.action.source]
-                self._put(step.node.outputs[0], Place(source.memory, source.offset + step.action.offset))
+                source = self.locations[step.action.source]
+                self._put(step.node.outputs[0], Location(source.memory, source.offset + step.action.offset))
             elif isinstance(step.action, Branch):
                 self._branch(step, step.action)
             elif isinstance(step.action, NativeLoop):
@@ -205,24 +205,24 @@ class _Assigner:
             return
         for value in step.action.temporaries:
             size = value.bytes * step.action.uses_temporaries
-            self._put(value, Place(Memory(Storage.ARENA, size, f"{step.node.location} {value.name}")))
+            self._put(value, Location(Memory(Storage.ARENA, size, f"{step.node.location} {value.name}")))
 
-    def _in_place_of(self, step: SelectedNode, value: Value) -> Place | None:
+    def _in_place_of(self, step: SelectedNode, value: Value) -> Location | None:
         """The location of an input whose last use is this step, and which ``value`` may overwrite; or
         None.
         """
         if not isinstance(step.action, Run):
             return None
         for launch, output, source in shareable(step.action):
-            place = self.places.get(source)
-            if output is not value or place is None or place.memory.slotted:
+            location = self.locations.get(source)
+            if output is not value or location is None or location.memory.slotted:
                 continue
             readers = [launch] if isinstance(launch, Launch) else step.action.launches
-            if sum(v in self.holders[place.memory] for each in readers for v in launch_values(each)) > 1:
+            if sum(v in self.holders[location.memory] for each in readers for v in launch_values(each)) > 1:
                 continue  # the launch also reads it through other operands
-            whole = place.memory.size == value.bytes and place.offset == 0
-            if place.memory.storage is Storage.ARENA and whole and self._ends_here(place.memory, step):
-                return place
+            whole = location.memory.size == value.bytes and location.offset == 0
+            if location.memory.storage is Storage.ARENA and whole and self._ends_here(location.memory, step):
+                return location
         return None
 
     def _ends_here(self, memory: Memory, step: SelectedNode) -> bool:
@@ -237,11 +237,11 @@ class _Assigner:
             region = step.node.regions[number]
             for outer, inner in zip(step.node.inputs[1:], region.inputs, strict=True):
                 if outer is not None:
-                    self._put(inner, self.places[outer])
+                    self._put(inner, self.locations[outer])
             copied: list[tuple[Value, Value]] = []
             for value, output in zip(region.outputs, outputs, strict=True):
                 if self._fits(value, output, region):
-                    self.preset[self._root(value)[0]] = self.places[output]
+                    self.preset[self._root(value)[0]] = self.locations[output]
                 else:
                     copied.append((value, output))
             self._preset_slots(steps)
@@ -255,11 +255,11 @@ class _Assigner:
         return whole and self._is_fresh(root) and root not in self.preset and root.graph is region
 
     def _move(self, source: Value, target: Value) -> Move:
-        return self._move_to(source, self.places[target])
+        return self._move_to(source, self.locations[target])
 
-    def _move_to(self, source: Value, target: Place) -> Move:
+    def _move_to(self, source: Value, target: Location) -> Move:
         self._place_constant(source)
-        return Move(self.places[source], target, source.bytes)
+        return Move(self.locations[source], target, source.bytes)
 
     # -- loops ----------------------------------------------------------------------------------------------
 
@@ -280,13 +280,15 @@ class _Assigner:
         the loop. The body never overwrites values that it reads from outside.
         """
         region, moves = step.node.regions[0], LoopMoves()
-        self._put(loop.number, Place(Memory(Storage.ARENA, loop.number.bytes, f"{step.node.location} run")))
+        self._put(
+            loop.number, Location(Memory(Storage.ARENA, loop.number.bytes, f"{step.node.location} run"))
+        )
         for outer, inner in loop.shared:
-            self._put(inner, self.places[outer])
+            self._put(inner, self.locations[outer])
         for each in loop.carried:
             for value in dict.fromkeys((each.received, each.output)):
                 self._put(value, self._memory_of(each.output))
-            if self.places[each.start] != self.places[each.received]:
+            if self.locations[each.start] != self.locations[each.received]:
                 moves.before.append(self._move(each.start, each.received))
         for _, output in loop.rows:
             self._put(output, self._memory_of(output))
@@ -319,7 +321,7 @@ class _Assigner:
                 and each.received not in late
                 and self._frees(loop.steps, each.received, root)
             ):
-                self.preset[root] = self.places[each.received]
+                self.preset[root] = self.locations[each.received]
             elif root is not each.received or offset != 0:
                 copied.append((each.result, each.received))
         return copied
@@ -358,6 +360,6 @@ class _Assigner:
         )
 
     def _place_constant(self, value: Value) -> None:
-        if value not in self.places and is_constant(value):
+        if value not in self.locations and is_constant(value):
             offset, size = self.weights[value]
-            self._put(value, Place(Memory(Storage.WEIGHT, size, value.name, offset)))
+            self._put(value, Location(Memory(Storage.WEIGHT, size, value.name, offset)))

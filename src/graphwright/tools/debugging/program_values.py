@@ -74,7 +74,7 @@ class ProgramRun:
         found: list[Array] = []
         outputs: list[Array] = []
         for part in _parts(readings):
-            probes = [Probe(each.moment, self.lowered.places[each.value], each.bytes) for each in part]
+            probes = [Probe(each.moment, self.lowered.operands[each.value], each.bytes) for each in part]
             results = self.run(self._probed(probes))
             outputs, data = results[: len(results) - len(part)], results[len(results) - len(part) :]
             found += [each.array(held) for each, held in zip(part, data, strict=True)]

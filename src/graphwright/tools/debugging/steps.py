@@ -131,7 +131,7 @@ class StepWalk:
             values[value]: Reading(Moment(span.last), value, shapes[values[value]])
             for span in spans.values()
             for value in span.step.node.outputs
-            if is_readable(value, run.lowered.places) and values[value] in shapes
+            if is_readable(value, run.lowered.operands) and values[value] in shapes
         }
         arrays, self.outputs = run.read(list(self.native.values()))
         return dict(zip(self.native, arrays, strict=True))
@@ -214,7 +214,7 @@ def overwritten(found: StepResult, walk: StepWalk) -> Overwritten | None:
     wanted = [
         value
         for value in dict.fromkeys(step_values(span.step))
-        if is_readable(value, run.lowered.places) and graph.values.get(value) in walk.known
+        if is_readable(value, run.lowered.operands) and graph.values.get(value) in walk.known
     ]
     made = [walk.known[graph.values[value]] for value in wanted]
     readings = [
@@ -227,7 +227,7 @@ def overwritten(found: StepResult, walk: StepWalk) -> Overwritten | None:
     arrays, _ = run.read(readings)
     written = _written_buffers(run, span)
     for reading, array, right in zip(readings, arrays, made * 2, strict=True):
-        is_own = not reading.moment.before and run.lowered.places[reading.value].buffer in written
+        is_own = not reading.moment.before and run.lowered.operands[reading.value].buffer in written
         if same_elements(array, right) or is_own:
             continue
         by = who_changed(run, reading, right) if reading.moment.before else span.last

@@ -23,7 +23,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """The location of a value: ``offset`` bytes into ``memory``."""
 
     memory: Memory
@@ -34,8 +34,8 @@ class Place:
 class Move:
     """A copy of ``size`` bytes."""
 
-    source: Place
-    target: Place
+    source: Location
+    target: Location
     size: Dim
 
 
@@ -54,10 +54,10 @@ def sequentialize(moves: Sequence[Move]) -> list[Move]:
             pending.remove(free[0])
             continue
         lost = pending[0].target
-        spare = Place(Memory(Storage.ARENA, lost.memory.size, f"{lost.memory.name} spare"))
-        ordered.append(Move(Place(lost.memory), spare, lost.memory.size))
+        spare = Location(Memory(Storage.ARENA, lost.memory.size, f"{lost.memory.name} spare"))
+        ordered.append(Move(Location(lost.memory), spare, lost.memory.size))
         pending = [
-            Move(Place(spare.memory, m.source.offset), m.target, m.size)
+            Move(Location(spare.memory, m.source.offset), m.target, m.size)
             if m.source.memory is lost.memory
             else m
             for m in pending

@@ -188,3 +188,17 @@ def test_convolution(last: int) -> None:
 def test_maximum_with_channels_last(dtype: Any) -> None:
     window = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1], "dilations": [1, 2]}
     by_step("NhwcMaxPool", [codes(2, 5, 6, 3, dtype=dtype)], ceil_mode=1, **window)
+
+
+@pytest.mark.parametrize("segments", [False, True])
+def test_embeddings(segments: bool) -> None:
+    ids, mask = rng.integers(0, 9, (2, 5)).astype(np.int32), rng.integers(0, 2, (2, 5)).astype(np.int32)
+    kinds = rng.integers(0, 2, (2, 5)).astype(np.int32)
+    given: list[Array | None] = [codes(9, 16), codes(8, 16), codes(2, 16), codes(16), codes(16)]
+    scales: list[Array | None] = [np.array(x, np.float32) for x in (0.1, 0.2, 0.3, 0.1, 0.2)]
+    zeros: list[Array | None] = [np.array(x, np.uint8) for x in (3, 250, 7, 100, 128)]
+    for parameters in (given, scales, zeros):
+        if not segments:
+            parameters[2] = None
+    feeds = [ids, kinds if segments else None, *given, mask, *scales, *zeros]
+    close("QEmbedLayerNormalization", feeds, outputs=("y", "index"))

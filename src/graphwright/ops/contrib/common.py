@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Import, Importer, Op
 from graphwright.ops.core.binary import Add
+from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.transpose import Transpose
 
 DOMAIN = "com.microsoft"
 
@@ -30,6 +32,14 @@ def added(i: Importer, x: Value, *terms: Value | None) -> Value:
         if term is not None:
             x = i.emit(Add(), x, term)
     return x
+
+
+def channels_last(i: Importer, x: Value, compute: Callable[[Value], Value]) -> Value:
+    """``compute``, which is channels first, applied to a channels-last image; the result is channels last."""
+    rank = rank_of(x)
+    channels_first = i.emit(Transpose((0, rank - 1, *range(1, rank - 1))), x)
+    y: Value = i.emit(Transpose((0, *range(2, rank), 1)), compute(channels_first))
+    return y
 
 
 class WithInputs:

@@ -9,7 +9,7 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.types import F32, I32
-from graphwright.ops.contrib.common import DOMAIN, added, contribute, scalar
+from graphwright.ops.contrib.common import DOMAIN, WithInputs, added, contribute, scalar
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import rank_of
@@ -21,6 +21,7 @@ from graphwright.ops.core.reductions import ReduceMean, ReduceSum
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.unary import Reciprocal, Sqrt
 from graphwright.ops.nn.layer_normalization import LayerNormalization, RMSNormalization
+from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 
 _DEFAULT_EPSILON = 1e-12
 """The default of ``epsilon`` in ops that normalize a sum."""
@@ -89,8 +90,22 @@ def _import_embed(i: OnnxImporter) -> Any:
     return y, i.emit(ReduceSum((1,), keepdims=False), is_word), total
 
 
+def _import_quantized_embed(i: OnnxImporter) -> Any:
+    """Inputs 2 to 6 (tables, scale and bias) are quantized. Their scales are inputs 8 to 12, and their zero
+    points 13 to 17.
+    """
+    tables: list[Value | None] = [None] * 5
+    for k in range(5):
+        if i.optional(k + 2) is not None:
+            tables[k] = i.emit(DequantizeLinear(F32), *(i.input(k + first) for first in (2, 8, 13)))
+    return _import_embed(WithInputs(i, [i.input(0), i.optional(1), *tables, i.optional(7)]))
+
+
 contribute(
-    LayerNormalization, SkipLayerNormalization=_import_skip, EmbedLayerNormalization=ranked(_import_embed)
+    LayerNormalization,
+    SkipLayerNormalization=_import_skip,
+    EmbedLayerNormalization=ranked(_import_embed),
+    QEmbedLayerNormalization=ranked(_import_quantized_embed),
 )
 contribute(RMSNormalization, SkipSimplifiedLayerNormalization=_import_skip_simplified)
 # ONNX Runtime writes these ops in ONNX's own domain, with a version in which ONNX did not have them.

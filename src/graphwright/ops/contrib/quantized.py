@@ -16,10 +16,9 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer, Op
 from graphwright.ir.types import F32, U8
 from graphwright.ops.contrib.attention import import_attention
-from graphwright.ops.contrib.common import WithInputs, added, contribute
+from graphwright.ops.contrib.common import WithInputs, added, channels_last, contribute
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
-from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.matmul import MatMul
@@ -93,19 +92,11 @@ def _pooled(make_op: Callable[[Importer], Op]) -> Callable[[Importer, Value], Va
 
     def convert(i: Importer, x: Value) -> Value:
         if i.attr("channels_last", 0):
-            return _channels_last(i, x, lambda image: i.emit(make_op(i), image))
+            return channels_last(i, x, lambda image: i.emit(make_op(i), image))
         y: Value = i.emit(make_op(i), x)
         return y
 
     return convert
-
-
-def _channels_last(i: Importer, x: Value, compute: Callable[[Value], Value]) -> Value:
-    """``compute``, which is channels first, applied to a channels-last image; the result is channels last."""
-    rank = rank_of(x)
-    channels_first = i.emit(Transpose((0, rank - 1, *range(1, rank - 1))), x)
-    y: Value = i.emit(Transpose((0, *range(2, rank), 1)), compute(channels_first))
-    return y
 
 
 def _average_pool(i: Importer) -> Op:
@@ -117,12 +108,12 @@ def _import_conv(i: Importer) -> Any:
     op, (x, *others) = QLinearConv(**conv_fields(i)), i.inputs()
     if not i.attr("channels_last", 0) or x is None:
         return i.emit(op, x, *others)
-    return _channels_last(i, x, lambda image: i.emit(op, image, *others))
+    return channels_last(i, x, lambda image: i.emit(op, image, *others))
 
 
 def _import_max_pool(i: Importer) -> Any:
     """MaxPool of a channels-last image."""
-    return _channels_last(i, i.input(0), lambda image: i.emit(MaxPool(**import_pool(i)), image))
+    return channels_last(i, i.input(0), lambda image: i.emit(MaxPool(**import_pool(i)), image))
 
 
 def _reduce_mean(i: Importer, x: Value) -> Value:

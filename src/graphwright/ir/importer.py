@@ -102,8 +102,10 @@ class AtenImporter(Importer, Protocol):
     def is_contiguous(self, index: int) -> bool:
         """Whether the tensor of argument ``index`` is contiguous in PyTorch."""
 
-    def owns_memory(self, index: int) -> bool:
-        """Whether an argument is contiguous and the only tensor in its storage."""
+    def memory_order(self, index: int) -> tuple[int, ...] | None:
+        """The axes of an argument of static shape, the outermost in memory first; None if it is not the only
+        tensor in its storage, or not dense.
+        """
 
     def promoted(self, *positions: int, floats: bool = False) -> tuple[Value, ...]:
         """Arguments, which are tensors or numbers, converted to their common dtype by PyTorch's type

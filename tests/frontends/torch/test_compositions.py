@@ -173,3 +173,16 @@ def test_windows_that_overlap_are_one_operator() -> None:
         lambda x: torch.ops.aten.unfold_backward(x, [2, 16400], 1, 400, 160), torch.randn(1, 101, 400)
     )
     assert len([node for node in made.graph.nodes if node.op == "call_function"]) == 1
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (1, 0, 2), (2, 0, 1)])
+def test_windows_of_dense_memory_in_any_order(axes: tuple[int, ...]) -> None:
+    """As sliding-window attention takes chunks of projections that were transposed."""
+    x = filled((4, 3, 5), torch.float32, 0)
+    equal(lambda x: x.permute(axes).as_strided((3, 4), (7, 2), 5) + 0, x)
+    equal(lambda x: x.permute(axes).as_strided((3, 4), (7, 2), 5) + 0, x.permute(2, 1, 0))
+
+
+def test_windows_of_a_slice_are_left_to_pytorch() -> None:
+    made = reading(lambda x: x[1:].as_strided((3, 4), (7, 2)) + 0, torch.randn(4, 3, 5))
+    assert "fill their memory" in str(made)

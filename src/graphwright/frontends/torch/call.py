@@ -74,11 +74,17 @@ class Call:
         given = self._nodes[self._arguments[index].name]
         return isinstance(given, fx.Node) and bool(given.meta["val"].is_contiguous())
 
-    def owns_memory(self, index: int) -> bool:
-        """Whether an argument is contiguous and the only tensor in its storage."""
+    def memory_order(self, index: int) -> tuple[int, ...] | None:
+        """The axes of an argument of static shape, the outermost in memory first; None if it is not the only
+        tensor in its storage, or not dense.
+        """
         given = self._nodes[self._arguments[index].name]
         fake = given.meta["val"] if isinstance(given, fx.Node) else torch.tensor(given)
-        return bool(fake.is_contiguous() and fake.untyped_storage().nbytes() == fake.nbytes)
+        if fake.untyped_storage().nbytes() != fake.nbytes:
+            return None
+        outermost = [(-fake.stride(axis), -fake.shape[axis], axis) for axis in range(fake.dim())]
+        order = [axis for _, _, axis in sorted(outermost)]
+        return tuple(order) if fake.permute(order).is_contiguous() else None
 
     def optional(self, index: int) -> Value | None:
         """Argument ``index`` as a tensor, or None."""

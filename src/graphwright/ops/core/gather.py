@@ -134,20 +134,20 @@ def _aten_embedding(i: AtenImporter) -> Any:
 
 
 def _aten_as_strided(i: AtenImporter) -> Any:
-    """Gathers the elements of a contiguous tensor at their offsets in its memory."""
+    """Gathers the elements of a dense tensor at their offsets in its memory."""
     x, sizes, strides = i.input(0), i.attr("size"), i.attr("stride")
     if i.is_contiguous(0) and i.attr("storage_offset") is None and _is_contiguous(x, sizes, strides):
         return x
-    if (
-        not x.type.is_static
-        or not i.owns_memory(0)
-        or not all(isinstance(n, int) for n in (*sizes, *strides))
-    ):
-        raise i.fail("only contiguous tensors of static shape are supported")
+    if not x.type.is_static or not all(isinstance(n, int) for n in (*sizes, *strides)):
+        raise i.fail("only tensors of static shape are supported")
+    order = i.memory_order(0)
+    if order is None:
+        raise i.fail("only dense tensors that fill their memory are supported")
     offsets = np.full(sizes, i.attr("storage_offset", 0), np.int64)
     for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         offsets += (np.arange(size) * stride).reshape(-1, *[1] * (len(sizes) - 1 - axis))
-    return i.emit(Gather(), i.emit(Reshape((x.type.elements,), allow_zero=True), x), i.const(offsets))
+    memory = i.emit(Reshape((x.type.elements,), allow_zero=True), i.emit(Transpose(order), x))
+    return i.emit(Gather(), memory, i.const(offsets))
 
 
 def _is_contiguous(x: Value, sizes: Sequence[Dim], strides: Sequence[Dim]) -> bool:

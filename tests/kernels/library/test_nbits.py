@@ -126,6 +126,16 @@ def test_hook_sees_the_tiles(isa: Isa, m: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-4)
 
 
+@each_isa
+@pytest.mark.parametrize("bits", nbits.WIDTHS)
+def test_equal_rows_have_equal_results(isa: Isa, bits: int) -> None:
+    """The last row, which is alone in its group, has the bits of the others."""
+    product = Product(isa, nbits.group_rows(isa) + 1, 49, 200, bits, 32, "bytes", False, "end")
+    product.operands[0][:] = product.operands[0][0]
+    rows = product.run()
+    assert all(row.tobytes() == rows[0].tobytes() for row in rows)
+
+
 def test_bytes_of_a_panel_lie_side_by_side() -> None:
     """For each k, a panel has the code of every column minus 128, and codes of 0 after the last column."""
     codes = np.random.default_rng(0).integers(0, 256, (20, 12), dtype=np.uint8)

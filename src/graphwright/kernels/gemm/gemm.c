@@ -61,56 +61,80 @@ static int32_t run_few_dense_rows(const struct gemm *g, const struct block *o, f
     return run_few_rows(g, o, row_of_a(g, o, 0, 0), g->s.a_m, scratch);
 }
 
+static int are_bytes(const struct codes *q) { return q->width == 2; }
+
 #if VL == 16
-static int multiplies_pairs(const struct codes *q) { return q->width < 2 && !q->exact && has_bf16(); }
+static int multiplies_pairs(const struct codes *q) { return !are_bytes(q) && !q->exact && has_bf16(); }
 #endif
 
-static void multiply_codes(const struct gemm *g, int64_t p, const float *a, int64_t lda, const float *sums,
-                           const struct tile *t) {
+/* What writes the rows of A as the product reads them; null if it reads them as they are. */
+static prepare_row_fn preparation(const struct codes *q) {
+    if (are_bytes(q))
+        return 0;
+#if VL == 16
+    if (multiplies_pairs(q))
+        return split_row[q->width];
+#endif
+    return scale_row[q->width];
+}
+
+static void multiply_codes(const struct gemm *g, int64_t p, int64_t rows, const float *a, int64_t lda,
+                           const float *sums, const struct tile *t) {
     const struct codes *q = g->codes;
 #if VL == 16
     if (multiplies_pairs(q)) {
-        stream_pairs[q->width][g->s.m - 1](q, p, g->s.k, a, lda, sums, t);
+        stream_pairs[q->width][rows - 1](q, p, g->s.k, a, lda, sums, t);
         return;
     }
 #endif
-    stream_codes[q->width][g->s.m - 1](q, p, g->s.k, a, lda, sums, t);
+    stream_codes[q->width][rows - 1](q, p, g->s.k, a, lda, sums, t);
 }
 
-/* Few rows: packed codes are decoded in registers. */
-static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o, float *sums) {
+/* Sums the rows of A over quantization blocks. Returns whether all sums are finite. */
+static int sum_blocks(const struct gemm *g, float *sums) {
     const struct codes *q = g->codes;
-    const int64_t m = g->s.m, k = g->s.k;
-    float room[CODES_ROWS * NR] __attribute__((aligned(64)));
-    float out[CODES_ROWS * NR] __attribute__((aligned(64)));
-    for (int64_t i = 0; q->zeros && i < m * q->blocks; i++) {
-        const int64_t row = i / q->blocks, k0 = i % q->blocks * q->block, k1 = smaller(k, k0 + q->block);
+    float rest = 0;
+    for (int64_t i = 0; i < g->s.m * q->blocks; i++) {
+        const int64_t row = i / q->blocks, k0 = i % q->blocks * q->block;
+        const int64_t k1 = smaller(g->s.k, k0 + q->block);
         vf total = {0};
         for (int64_t j = k0; j < k1; j += VL)
             total += load_most(g->a + row * g->s.a_m + j, k1 - j);
         sums[i] = vf_sum(total);
+        rest += sums[i] - sums[i]; /* NaN if the sum is not finite */
     }
+    return rest == 0;
+}
+
+/* Few rows: packed codes are decoded in registers. `sums` are those of A over blocks. */
+static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o, float *sums) {
+    const struct codes *q = g->codes;
+    const int64_t m = g->s.m, k = g->s.k;
+    float room[CODES_GROUP * NR] __attribute__((aligned(64)));
+    float out[CODES_GROUP * NR] __attribute__((aligned(64)));
     const float *a = g->a;
     int64_t lda = g->s.a_m;
-#if VL == 16
-    if (multiplies_pairs(q)) {
+    const prepare_row_fn prepare = preparation(q);
+    if (prepare) {
         const int64_t row = q->blocks * q->block;
-        float *pairs = sums + m * q->blocks;
+        float *prepared = sums + m * q->blocks;
         for (int64_t i = 0; i < m; i++)
-            split_row[q->width](g->a + i * lda, k, pairs + i * row);
-        a = pairs;
+            prepare(g->a + i * lda, k, prepared + i * row);
+        a = prepared;
         lda = row;
     }
-#endif
     for (int64_t p = o->panel0; p < o->panel1; p++) {
         const int64_t col = p * NR, cols = smaller(g->s.n - col, NR);
-        struct tile t = {.from_kind = FROM_ZERO};
-        start_tile(g, o, 0, m, col, cols, cols == NR, room, NR, &t);
-        set_destination(g, o, 0, col, cols == NR, out, NR, &t);
-        multiply_codes(g, p, a, lda, sums, &t);
-        const int32_t error = deliver_tile(g, o, 0, m, col, cols, out, NR, &t);
-        if (error)
-            return error;
+        for (int64_t row = 0; row < m; row += CODES_GROUP) {
+            const int64_t rows = smaller(m - row, CODES_GROUP);
+            struct tile t = {.from_kind = FROM_ZERO};
+            start_tile(g, o, row, rows, col, cols, cols == NR, room, NR, &t);
+            set_destination(g, o, row, col, cols == NR, out, NR, &t);
+            multiply_codes(g, p, rows, a + row * lda, lda, sums + row * q->blocks, &t);
+            const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, NR, &t);
+            if (error)
+                return error;
+        }
     }
     return 0;
 }
@@ -123,7 +147,8 @@ static int32_t run(const struct gemm *g, int64_t begin, int64_t end, float *scra
         return run_units(g, begin, end, scratch, run_short, 0);
     if (g->packed && g->s.m <= FEW_ROWS && dense)
         return run_units(g, begin, end, scratch, run_few_dense_rows, 1);
-    if (g->codes && g->s.m <= CODES_ROWS && dense)
+    /* An infinite sum minus an infinite zero point would be NaN. */
+    if (g->codes && g->s.m <= CODES_ROWS && dense && sum_blocks(g, scratch))
         return run_units(g, begin, end, scratch, run_few_rows_of_codes, 1);
     return run_units(g, begin, end, scratch, run_block, 0);
 }

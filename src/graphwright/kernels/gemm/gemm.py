@@ -347,6 +347,7 @@ def constants(isa: Isa) -> str:
 #define SET_PERIOD {isa.machine.l1_period} /* elements after which addresses meet in a set of L1 */
 #define SET_APART 4 /* elements beyond that which put the rows of a tile in several sets */
 #define CODES_ROWS {nbits.stream_rows(isa)} /* as many are computed without decoding B to memory */
+#define CODES_GROUP {nbits.group_rows(isa)} /* of these rows, as many share decoded weights */
 """
 
 

@@ -17,15 +17,23 @@ struct codes {
 typedef uint8_t vb_any __attribute__((vector_size(VL), aligned(1), may_alias));
 typedef uint32_t vu __attribute__((vector_size(4 * VL)));
 
-/* Zero points of VL columns, minus the default zero point where a column has none. */
-GW_INLINE vf zeros_at(const struct codes *q, int64_t at, float middle) {
+/* Writes a row of A as the kernels for few rows read it. */
+typedef void (*prepare_row_fn)(const float *a, int64_t k, float *to);
+
+/* The zero points of VL columns; all of them are `middle` if the weights have none. */
+GW_INLINE vf zeros_or(const struct codes *q, int64_t at, float middle) {
     if (!q->zeros)
-        return (vf){0};
+        return vf_set1(middle);
     if (q->floats)
-        return vf_load((const float *)q->zeros + at) - middle;
+        return vf_load((const float *)q->zeros + at);
     vi y;
     __asm__("vpmovzxbd %1, %0" : "=v"(y) : "m"(*(const vb_any *)((const uint8_t *)q->zeros + at)));
-    return __builtin_convertvector(y, vf) - middle;
+    return __builtin_convertvector(y, vf);
+}
+
+/* The zero points of VL columns minus `middle`. */
+GW_INLINE vf zeros_at(const struct codes *q, int64_t at, float middle) {
+    return zeros_or(q, at, middle) - middle;
 }
 
 /* Loads signed bytes as lanes. */
@@ -36,13 +44,6 @@ GW_INLINE vf byte_numbers(const int8_t *p) {
 }
 
 #if VL == 16
-/* Table lookup: the numbers that the low 4 bits of lanes select from 16. */
-GW_INLINE vf chosen(vu index, vf table) {
-    vf y;
-    __asm__("vpermps %1, %2, %0" : "=v"(y) : "v"(table), "v"(index));
-    return y;
-}
-
 /* Table lookup: the bf16 pairs that the low 5 bits of each half of a lane select from 32 numbers. */
 GW_INLINE vf pairs_chosen(vu index, vw table) {
     vf y;

@@ -1,26 +1,44 @@
-"""C code that all kernels for packed weights share: zero points and scales of a quantization block."""
+"""C code that all kernels for packed weights share: sums, zero points and scales of a quantization block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 Cells = Sequence[tuple[int, int]]
-"""Pairs (row, vector) of the sums ``eR_V`` of a block."""
+"""Pairs (row, vector) of the sums of a block. ``eR_V_C`` is the C name of chain C of such a sum."""
+CHAINS: Final = 2
+"""Each sum is split into so many chains of FMAs, which do not wait for one another. The number does not
+depend on the rows, so that a row has the same result beside others.
+"""
 
 
-def subtract_zeros(cells: Cells, vectors: Iterable[int], middle: str) -> list[str]:
-    """Subtracts the zero points times the sums of A. ``middle`` is the code of 0 without zero points."""
+def start_block(cells: Cells, chains: int) -> list[str]:
+    """Declares the sums of a block."""
+    names = ", ".join(f"e{r}_{v}_{chain} = {{0}}" for r, v in cells for chain in range(chains))
+    return [f"        vf {names};"]
+
+
+def subtract_zeros(cells: Cells, zeros: str) -> list[str]:
+    """Subtracts ``zeros`` times the sums of A. ``zeros``: C code of the zero points of columns from ``at``
+    on, with {} for the number of the vector.
+    """
     return [
-        "        if (q->zeros) {",
-        *(f"            const vf d{v} = zeros_at(q, at + {v} * VL, {middle});" for v in vectors),
-        *(f"            e{r}_{v} -= d{v} * vf_set1(sums[{r} * q->blocks + b]);" for r, v in cells),
-        "        }",
+        *(f"            const vf d{v} = {zeros.format(v)};" for v in dict.fromkeys(v for _, v in cells)),
+        *(f"            e{r}_{v}_0 -= d{v} * vf_set1(sums[{r} * q->blocks + b]);" for r, v in cells),
     ]
 
 
-def add_scaled(cells: Cells, vectors: Iterable[int]) -> list[str]:
+def add_scaled(cells: Cells, chains: int) -> list[str]:
     """Adds the sums of the block, times its scales, to the results."""
     return [
-        *(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors),
-        *(f"        ACCUMULATE(c{r}_{v}_0, s{v}, e{r}_{v});" for r, v in cells),
+        *(
+            f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);"
+            for v in dict.fromkeys(v for _, v in cells)
+        ),
+        *(f"        ACCUMULATE(c{r}_{v}_0, s{v}, {_whole(r, v, chains)});" for r, v in cells),
     ]
+
+
+def _whole(row: int, vector: int, chains: int) -> str:
+    return " + ".join(f"e{row}_{vector}_{chain}" for chain in range(chains))

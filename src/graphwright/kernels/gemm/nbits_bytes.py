@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from graphwright.ir.types import Layout
-from graphwright.kernels.gemm.nbits_blocks import add_scaled, subtract_zeros
+from graphwright.kernels.gemm.nbits_blocks import CHAINS, add_scaled, start_block, subtract_zeros
 from graphwright.kernels.library.streams import start_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
 from graphwright.layout.transform import pack_jobs, packed_shape
@@ -76,12 +76,14 @@ def _stream(isa: Isa, shape: TileShape, rows: int) -> str:
         "    (void)lda;",
         *start_sums(rows, shape.vectors, 1),
         "    for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {",
-        f"        vf {', '.join(f'e{r}_{v} = {{0}}' for r, v in cells)};",
-        *subtract_zeros(cells, vectors, "128"),
+        *start_block(cells, CHAINS),
+        "        if (q->zeros) {",
+        *subtract_zeros(cells, "zeros_at(q, at + {} * VL, 128)"),
+        "        }",
         "        int64_t left = smaller(q->block, k - b * q->block);",
         *_loop(isa, shape, rows, _UNROLL),
         *_loop(isa, shape, rows, 1),
-        *add_scaled(cells, vectors),
+        *add_scaled(cells, CHAINS),
         "    }",
         *store_sums(rows, shape.vectors),
         "}",
@@ -105,8 +107,9 @@ def _loop(isa: Isa, shape: TileShape, rows: int, count: int) -> list[str]:
 def _products(shape: TileShape, rows: int, j: int) -> list[str]:
     """The products for one value of k."""
     vectors = range(shape.vectors)
+    cells = [(r, v) for r in range(rows) for v in vectors]
     return [
         *(f"        const vf w{v} = byte_numbers(code + {j} * NR + {v} * VL);" for v in vectors),
         *(f"        const vf y{r} = vf_set1(a{r}[{j}]);" for r in range(rows)),
-        *(f"        ACCUMULATE(e{r}_{v}, y{r}, w{v});" for r in range(rows) for v in vectors),
+        *(f"        ACCUMULATE(e{r}_{v}_{j % CHAINS}, y{r}, w{v});" for r, v in cells),
     ]

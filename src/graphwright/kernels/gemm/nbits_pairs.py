@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from graphwright.kernels.gemm.nbits_blocks import add_scaled, subtract_zeros
+from graphwright.kernels.gemm.nbits_blocks import add_scaled, start_block, subtract_zeros
 from graphwright.kernels.library.streams import start_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
 from graphwright.targets.cpu.isa import Isa
@@ -32,8 +32,7 @@ def c_text(isa: Isa, shape: TileShape, ahead: int, rows: range) -> str:
     names = ",\n".join(f"    {{{', '.join(f'stream_pairs_{bits}_{r}' for r in rows)}}}" for bits in WIDTHS)
     return f"""\
 {"".join(_split(isa, bits) for bits in WIDTHS)}{"".join(streams)}
-typedef void (*split_row_fn)(const float *a, int64_t k, float *to);
-static const split_row_fn split_row[] = {{{", ".join(f"split_row_{bits}" for bits in WIDTHS)}}};
+static const prepare_row_fn split_row[] = {{{", ".join(f"split_row_{bits}" for bits in WIDTHS)}}};
 typedef void (*stream_pairs_fn)(const struct codes *q, int64_t p, int64_t k, const float *a, int64_t lda,
                                 const float *sums, const struct tile *t);
 static const stream_pairs_fn stream_pairs[][{len(rows)}] = {{
@@ -82,9 +81,7 @@ def _stream(isa: Isa, shape: TileShape, bits: int, ahead: int, rows: int) -> str
     """
     vectors = range(shape.vectors)
     cells = [(r, v) for r in range(rows) for v in vectors]
-    parts = ("e", "f") if len(cells) < _CHAINS else ("e", "e")
-    totals = ", ".join(f"{part}{r}_{v} = {{0}}" for part in dict.fromkeys(parts) for r, v in cells)
-    both = "".join(f"        e{r}_{v} += f{r}_{v};\n" for r, v in cells if "f" in parts)
+    chains = 2 if len(cells) < _CHAINS else 1
     advance = "".join(f"            a{r} += VL;\n" for r in range(rows))
     newline = "\n"
     return f"""
@@ -95,12 +92,14 @@ static void stream_pairs_{bits}_{rows}(const struct codes *q, int64_t p, int64_t
     (void)lda;
 {newline.join(start_sums(rows, shape.vectors, 1))}
     for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {{
-        vf {totals};
-{newline.join(subtract_zeros(cells, vectors, str(1 << (bits - 1))))}
+{newline.join(start_block(cells, chains))}
+        if (q->zeros) {{
+{newline.join(subtract_zeros(cells, f"zeros_at(q, at + {{}} * VL, {1 << (bits - 1)})"))}
+        }}
         const int64_t stop = smaller(q->block, k - b * q->block);
         for (int64_t j = 0; j < stop; j += VL) {{
-{_step(isa, shape, bits, ahead, cells, parts)}{advance}        }}
-{both}{newline.join(add_scaled(cells, vectors))}
+{_step(isa, shape, bits, ahead, cells, chains)}{advance}        }}
+{newline.join(add_scaled(cells, chains))}
     }}
 {newline.join(store_sums(rows, shape.vectors))}
 }}
@@ -113,7 +112,7 @@ def _step(
     bits: int,
     ahead: int,
     cells: Sequence[tuple[int, int]],
-    parts: tuple[str, str],
+    chains: int,
 ) -> str:
     """The products of a vector of A, and the prefetches and loads of the words that they need."""
     count, vectors = 32 // bits, range(shape.vectors)
@@ -128,16 +127,14 @@ def _step(
         for v in vectors
     )
     products = "".join(
-        f"            {{\n{_products(isa, bits, w, j, cells, parts)}            }}\n"
+        f"            {{\n{_products(isa, bits, w, j, cells, chains)}            }}\n"
         for w in words
         for j in range(count // 2)
     )
     return f"{fetches}{loads}{products}            word += {len(words)} * NR;\n"
 
 
-def _products(
-    isa: Isa, bits: int, word: int, j: int, cells: Sequence[tuple[int, int]], parts: tuple[str, str]
-) -> str:
+def _products(isa: Isa, bits: int, word: int, j: int, cells: Sequence[tuple[int, int]], chains: int) -> str:
     """The products of numbers j and j + half of ``word`` with both parts of A."""
     rows, vectors = dict.fromkeys(r for r, _ in cells), dict.fromkeys(v for _, v in cells)
     first = word * (32 // bits) // 2 + j
@@ -148,8 +145,8 @@ def _products(
     ]
     lines += [f"const vf w{v} = pairs_chosen((vu)x{word}_{v} >> {bits * j}, table);" for v in vectors]
     lines += [
-        f"ACCUMULATE_PAIRS({total}{r}_{v}, y{part}{r}, w{v});"
-        for part, total in enumerate(parts)
+        f"ACCUMULATE_PAIRS(e{r}_{v}_{part % chains}, y{part}{r}, w{v});"
+        for part in range(2)
         for r, v in cells
     ]
     return "".join(f"                {line}\n" for line in lines)

@@ -62,6 +62,14 @@ def test_the_command_prints_flags_and_folders(capsys: pytest.CaptureFixture[str]
     assert "say what to print" in capsys.readouterr().err
 
 
+def test_flags_with_spaces_are_quoted_for_a_shell(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphwright.native.INCLUDE_FOLDER", Path("/a b/include"))
+    main(["--cflags"])
+    assert capsys.readouterr().out == "'-I/a b/include'\n"
+
+
 def test_the_command_needs_no_numpy() -> None:
     use = "import sys; from graphwright.native.__main__ import main; main(['--libs'])"
     subprocess.run(

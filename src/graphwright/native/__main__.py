@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 
 from graphwright.native import INCLUDE_FOLDER, LIBRARY_FOLDER, compiler_flags, linker_flags
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the requested flags on one line, in this order."""
+    """Prints the requested flags on one line, in this order; flags are quoted for a shell if they must be."""
     parser = argparse.ArgumentParser(
         prog="python -m graphwright.native",
         description="Flags for programs in C and C++ that run packages: "
@@ -22,9 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     parts: list[str] = []
     if given.cflags:
-        parts += compiler_flags()
+        parts += map(shlex.quote, compiler_flags())
     if given.libs:
-        parts += linker_flags()
+        parts += map(shlex.quote, linker_flags())
     if given.include_dir:
         parts.append(str(INCLUDE_FOLDER))
     if given.library_dir:

@@ -20,6 +20,7 @@ from graphwright.package.write import write_package
 from graphwright.records import replace
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.executor import Executor, Shapes
+from graphwright.support.interpreter import interpreter
 
 Load = Callable[[Package], Executor | None]
 """Makes the executor of a package; None if the package cannot run here as it is."""
@@ -51,11 +52,15 @@ class Build:
         return executor
 
     def _run(self, arguments: list[str], options: Options) -> None:
+        python = interpreter()
+        if python is None:
+            message = "variants are compiled in another process of Python, and this application starts none"
+            raise ToolchainError(Diagnostic("specialize", message))
         path = os.pathsep.join(filter(None, sys.path))
         environment = {name: text for name, text in os.environ.items() if not name.startswith(variable(""))}
         environment |= to_environment(replace(options, specialize="none")) | {"PYTHONPATH": path}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", _COMMAND, *arguments],
+            [python, "-m", _COMMAND, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -13,7 +13,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -25,6 +24,7 @@ from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.log import debug
 from graphwright.records import dataclass, replace
 from graphwright.support.background import BackgroundTask
+from graphwright.support.interpreter import interpreter
 from graphwright.support.temporary import temporary_folder
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.private import PrivateFolder
@@ -89,8 +89,9 @@ def _commands(wanted: str) -> Iterator[tuple[tuple[str, ...], bool]]:
         return
     for name in CANDIDATES:
         yield (name,), False
-    if importlib.util.find_spec("ziglang") is not None:
-        yield (sys.executable, "-m", "ziglang", "cc"), True
+    python = interpreter()
+    if python is not None and importlib.util.find_spec("ziglang") is not None:
+        yield (python, "-m", "ziglang", "cc"), True
 
 
 @functools.cache

@@ -59,7 +59,7 @@ def check(
     ] = None,
     options: Options,
 ) -> None:
-    """Compare a model's results with an evaluation of the original in f64; those of a .pt2 with PyTorch.
+    """Compare a model's results with an evaluation of the original in f64; a .pt2 is compared with PyTorch.
 
     Shows for each output the largest error relative to its greatest magnitude, and the relative root mean
     square error, of graphwright and, if it is installed, of ONNX Runtime. The exit status is 1 if

@@ -50,7 +50,7 @@ class _Request(FlagGroup):
         tuple[str, str] | None,
         typer.Option(
             metavar="A B",
-            help="The first reason why one kernel does not compute both nodes.",
+            help="Show the first reason why one kernel does not compute both nodes.",
             show_default=False,
         ),
     ] = None

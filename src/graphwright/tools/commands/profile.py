@@ -50,7 +50,7 @@ def profile(
     entry: EntryName = None,
     runs: Annotated[int, typer.Option(help="Number of runs, after one warm-up run.", min=1)] = 10,
     group: Annotated[Group, typer.Option(help="What a row stands for.")] = Group.KERNEL,
-    sort: Annotated[Sort, typer.Option(help="The column to sort by, the largest first.")] = Sort.SELF,
+    sort: Annotated[Sort, typer.Option(help="The column to sort by, largest first.")] = Sort.SELF,
     top: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 30,
     trace: Annotated[
         Path | None,

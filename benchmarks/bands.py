@@ -109,7 +109,7 @@ def measured(name: str, asked: Sequence[int], threads: int, seconds: float) -> I
         (rows, compiled(model, threads, rows)[0], rotation) for rows in asked for rotation in ("hot", "l3")
     ]
     if not ways:
-        yield Row(name, 0, True, "", 1.0, 1.0, 1.0, 0.0)
+        yield Row(name, 0, chosen=True, rotation="", ratio=1.0, low=1.0, high=1.0, ms=0.0)
     for rows, banded, rotation in ways:
         found, ns = compare(stages, banded, rotation, threads, seconds)
         ratios = (math.exp(x) for x in (found.median, found.low, found.high))

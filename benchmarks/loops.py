@@ -99,7 +99,7 @@ def until(size: int, runs: int) -> Case:
     steps += [("ReduceMax", "g", "top"), ("Reshape", "top one", "most"), ("Less", "most bound", "go")]
     inner = body(steps, [info("h", size)], ["g", "row"], conditional=True)
     weights = {"w": np.full(size, 0.5, np.float32), "bound": np.array([9], np.float32)}
-    weights |= {"one": np.array([1]), "yes": np.array(True)}
+    weights |= {"one": np.array([1]), "yes": np.asarray(np.True_)}
     graph = loop(inner, ["y", "ys"], [info("h0", size), info("x", size)], weights, "yes")
     return graph, {"T": np.array(runs), "h0": normal(size), "x": normal(size)}
 

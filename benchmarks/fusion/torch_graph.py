@@ -68,7 +68,11 @@ class TorchGraph(torch.nn.Module):
         ]
         for weight in graph.initializer:
             array = np.array(numpy_helper.to_array(weight))
-            setattr(self, f"weight_{weight.name}", torch.nn.Parameter(torch.from_numpy(array), False))
+            setattr(
+                self,
+                f"weight_{weight.name}",
+                torch.nn.Parameter(torch.from_numpy(array), requires_grad=False),
+            )
         self.weights = [weight.name for weight in graph.initializer]
 
     def forward(self, *feeds: Tensor) -> tuple[Tensor, ...]:

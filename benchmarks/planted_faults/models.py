@@ -257,7 +257,7 @@ def loops() -> onnx.ModelProto:
         "w1": _weights(1, 16, 16),
         "w2": _weights(2, 16, 16),
         "count": np.array(3, np.int64),
-        "yes": np.array(True),
+        "yes": np.asarray(np.True_),
     }
     return _model(nodes, {"x": (8, 16)}, ["y"], weights)
 

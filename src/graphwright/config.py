@@ -57,6 +57,11 @@ def _option(
     return field(default=default, metadata=metadata)
 
 
+def _switch(help_text: str, in_key: bool = False) -> Any:
+    """An option that is off by default."""
+    return _option(default=False, help_text=help_text, read=read_switch, in_key=in_key)
+
+
 def _base(variable: str, otherwise: str) -> Path:
     """Graphwright's folder in the base directory ``variable`` of the XDG Base Directory Specification (0.8),
     or in ``otherwise`` in the home folder. Relative values of ``variable`` are ignored, as the specification
@@ -182,10 +187,8 @@ class Options:
         read_bytes,
         in_key=True,
     )
-    debug: bool = _option(
-        False,
+    debug: bool = _switch(
         "keep symbols, line numbers and frame pointers in kernels; a crash also reports loops and operands",
-        read_switch,
         in_key=True,
     )
     crash_dir: Path | None = _option(
@@ -193,20 +196,18 @@ class Options:
         "folder to which a crash in a kernel writes the model, its inputs and a script that reproduces it",
         read_folder,
     )
-    no_crash_report: bool = _option(
-        False,
-        "install no signal handlers: a crash in a kernel does not report which kernel it was",
-        read_switch,
+    no_crash_report: bool = _switch(
+        "install no signal handlers: a crash in a kernel does not report which kernel it was"
     )
-    verify: bool = _option(False, "verify the graph after every pass", read_switch)
+    verify: bool = _switch("verify the graph after every pass")
     plugins: tuple[str, ...] = _option(
         (), "a plugin to load: a .py file, a module, or the name of an installed one", read_names
     )
-    no_autoload: bool = _option(False, "load only the installed plugins that are named", read_switch)
+    no_autoload: bool = _switch("load only the installed plugins that are named")
     external_data: Path | None = _option(
         None, "additional folder in which a model's external data may be", read_folder
     )
-    trust: bool = _option(False, "run the kernels of packages that others built", read_switch)
+    trust: bool = _switch("run the kernels of packages that others built")
     keys: tuple[str, ...] = _option(
         (), "a key file: packages signed with it are trusted, like this user's own", read_names
     )

@@ -125,7 +125,10 @@ def _verbosity() -> list[inspect.Parameter]:
         help="Log progress to stderr; -vv logs each stage and compiler command.",
     )
     less = typer.Option("--quiet", "-q", show_default=False, help="Print only results and errors.")
-    return [_parameter("verbose", Annotated[int, more], 0), _parameter("quiet", Annotated[bool, less], False)]
+    return [
+        _parameter("verbose", Annotated[int, more], default=0),
+        _parameter("quiet", Annotated[bool, less], default=False),
+    ]
 
 
 def _flag(of: Any) -> inspect.Parameter:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from .campaign import run
-from .minimise import reproducer
+from .minimize import reproducer
 
 
 def main() -> int:
@@ -20,7 +20,7 @@ def main() -> int:
     )
     parser.add_argument("--ops", default="", help="draw from these alone, as in Add,MatMul")
     parser.add_argument(
-        "--show", type=int, metavar="SEED", help="minimise one case and print a script that shows it"
+        "--show", type=int, metavar="SEED", help="minimize one case and print a script that shows it"
     )
     parser.add_argument("--all", action="store_true", help="list known differences as well")
     parser.add_argument("--log", type=Path, help="write each mismatch here as a line")

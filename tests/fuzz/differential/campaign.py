@@ -20,7 +20,7 @@ from .blame import RESULTS, blamed
 from .draft import Impossible
 from .generate import generate
 from .known import known
-from .minimise import minimised
+from .minimize import minimized
 
 CHUNK = 400
 SECONDS = 90.0
@@ -45,7 +45,7 @@ def mismatches(
     case, mismatch = blamed(case, found[0], options)
     if reason(mismatch) or mismatch.kind in RESULTS:
         return [mismatch]
-    return [minimised(case, mismatch, options)[1]]  # smaller, it may be one that is known
+    return [minimized(case, mismatch, options)[1]]  # smaller, it may be one that is known
 
 
 def reason(mismatch: Mismatch) -> str:

@@ -26,11 +26,11 @@ def reproducer(seed: int, ops: Sequence[str], device: str) -> str:
     found = attempt(case, options)
     if not found:
         return "# both engines agree"
-    smaller, mismatch = minimised(*blamed(case, found[0], options), options)
+    smaller, mismatch = minimized(*blamed(case, found[0], options), options)
     return script(smaller, mismatch)
 
 
-def minimised(case: Case, mismatch: Mismatch, options: Options) -> tuple[Case, Mismatch]:
+def minimized(case: Case, mismatch: Mismatch, options: Options) -> tuple[Case, Mismatch]:
     """Applies steps that keep a mismatch of the kind, until there are none."""
     while True:
         for smaller in candidates(case, mismatch):

@@ -13,7 +13,7 @@ from .campaign import run
 from .draft import Impossible
 from .generate import generate
 from .makers import MAKERS
-from .minimise import minimised, script
+from .minimize import minimized, script
 from .peers import Unsupported, session
 
 CASES = 60
@@ -52,7 +52,7 @@ def test_a_mismatch_becomes_a_script() -> None:
         found = attempt(case, Options(device="reference"))
         if len(case.ops) > 1 and found:
             break
-    smaller, mismatch = minimised(case, found[0], Options(device="reference"))
+    smaller, mismatch = minimized(case, found[0], Options(device="reference"))
     assert smaller.ops == ("NonZero",) and len(smaller.feeds) == 1
     text = script(smaller, mismatch)
     printed: list[tuple[object, ...]] = []

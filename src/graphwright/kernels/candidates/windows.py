@@ -122,7 +122,7 @@ class _Slide:
 
 
 def _all(tests: Sequence[Scalar]) -> Scalar:
-    result: Scalar = Const(True, BOOL)
+    result: Scalar = Const(value=True, dtype=BOOL)
     for k, test in enumerate(tests):
         result = test if k == 0 else apply("and", result, test)
     return result
@@ -179,7 +179,7 @@ def folding_pool(node: Node[AveragePool | LpPool], context: Context) -> Run | st
     draft = Draft(node, context)
     slide = _slide(op, x, y, draft)
     tap = slide.read()
-    mask = None if tap.inside == Const(True, BOOL) else tap.inside
+    mask = None if tap.inside == Const(value=True, dtype=BOOL) else tap.inside
     element = Load(draft.input(x, x.type.dims), (symbol("n"), symbol("m"), *tap.index), mask)
     total, count = _register("total", dtype), _register("count", dtype)
     folds: list[Statement] = [Accumulate(total, (), "add", _power(op, element))]

@@ -33,8 +33,8 @@ def _import_norm(i: Importer) -> Value:
         raise i.fail(f"activation {kind!r} is not one of {', '.join(gates)}")
     norm, size = RMSNormalization(-1, float(i.attr("epsilon", _DEFAULT_EPSILON))), scale.type.dims[0]
     *rows, features = x.type.dims
-    heads = i.emit(Reshape((*rows, floordiv(features, size), size), True), x)
-    y = i.emit(Reshape(x.type.dims, True), i.emit(norm, heads, scale))
+    heads = i.emit(Reshape((*rows, floordiv(features, size), size), allow_zero=True), x)
+    y = i.emit(Reshape(x.type.dims, allow_zero=True), i.emit(norm, heads, scale))
     return as_dtype(i.builder, i.emit(Mul(), y, i.emit(gates[kind], gate)), i.input(0).type.dtype)
 
 

@@ -74,7 +74,9 @@ def _unpacked(i: Importer, x: Value, bits: int) -> Value:
         shifted = i.emit(BitShift("RIGHT"), x, i.const(np.array(shift, np.uint8))) if shift else x
         codes.append(i.emit(Unsqueeze((-1,)), i.emit(BitwiseAnd(), shifted, mask)))
     *rows, byte_count = x.type.dims
-    unpacked: Value = i.emit(Reshape((*rows, len(codes) * byte_count), True), i.emit(Concat(-1), *codes))
+    unpacked: Value = i.emit(
+        Reshape((*rows, len(codes) * byte_count), allow_zero=True), i.emit(Concat(-1), *codes)
+    )
     return unpacked
 
 

@@ -71,7 +71,7 @@ class QuantizedCache:
             high = i.emit(BitShift("RIGHT"), codes, i.const(np.array(4, np.uint8)))
             *outer, size = codes.type.dims
             pairs = i.emit(Concat(-1), *(i.emit(Unsqueeze((-1,)), part) for part in (low, high)))
-            codes = i.emit(Reshape((*outer, 2 * size), True), pairs)
+            codes = i.emit(Reshape((*outer, 2 * size), allow_zero=True), pairs)
         numbers = i.emit(Cast(F32), codes)
         if self._bits == 4:
             numbers = i.emit(Sub(), numbers, scalar(i, _MIDDLE, numbers))

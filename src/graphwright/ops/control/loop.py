@@ -331,7 +331,7 @@ def _receive_scalar_iteration(i: Importer, graph: Graph) -> None:
 
 def _replace_by_true(i: Importer, graph: Graph, condition: Value) -> None:
     """Replaces the input ``condition`` of the body by true, and removes it."""
-    graph.replace_all_uses(condition, inside(i, graph).const(np.array(True)))
+    graph.replace_all_uses(condition, inside(i, graph).const(np.asarray(np.True_)))
     graph.remove_input(condition.index)
 
 
@@ -360,7 +360,7 @@ def _export(e: Exporter, op: Loop, *inputs: Value) -> Any:
     carried = inputs[where.start : captured]
     condition: Any = inputs[op.counted] if op.conditional else None
     if condition is None and not carried:  # ONNX requires two operands
-        condition = e.const(np.array(True))
+        condition = e.const(np.asarray(np.True_))
     return e.emit(
         "Loop",
         limit,

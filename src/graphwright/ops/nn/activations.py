@@ -187,7 +187,7 @@ class IsInf(Pointwise):
         if self.detect_negative and self.detect_positive:
             return apply("isinf", x)
         if not (self.detect_negative or self.detect_positive):
-            return Const(False, BOOL)
+            return Const(value=False, dtype=BOOL)
         return apply("eq", x, math.inf if self.detect_positive else -math.inf)
 
 

@@ -20,11 +20,11 @@ from graphwright.ops.core.where import Where
 
 def _import_12(i: OnnxImporter) -> Any:
     """Operand 1 is the ratio of dropped elements, operand 2 whether it is training mode, by default false."""
-    if i.optional(2) is None or _is_constant(i, 2, False) or _is_constant(i, 1, 0.0):
+    if i.optional(2) is None or _is_constant(i, 2, value=False) or _is_constant(i, 1, 0.0):
         return _inference(i)
     ratio = i.optional(1)
     ratio = i.const(np.array(0.5, np.float32)) if ratio is None else ratio
-    return _training(i, ratio, None if _is_constant(i, 2, True) else i.input(2))
+    return _training(i, ratio, None if _is_constant(i, 2, value=True) else i.input(2))
 
 
 def _import_1(i: OnnxImporter) -> Any:
@@ -40,7 +40,7 @@ def _inference(i: OnnxImporter) -> Any:
     same = i.emit(Identity(), x)
     if i.output_count < 2:
         return same
-    return same, _mask(i, i.emit(Or(), i.emit(Cast(BOOL), x), i.const(np.array(True))))
+    return same, _mask(i, i.emit(Or(), i.emit(Cast(BOOL), x), i.const(np.asarray(np.True_))))
 
 
 def _mask(i: OnnxImporter, kept: Value) -> Value:

@@ -1,8 +1,7 @@
-"""Gears (shape buckets): a model compiled for each of a few sets of input shapes, all on one
-set of weights.
+"""Gears (shape buckets): a model compiled for each of a few sets of input shapes, all on one set of weights.
 
->>> gw.compile("model.onnx", gears={"x": [(1, 3, 224, 224), (4, 3, 224, 224)]}) >>> gw.compile("model.onnx",
-gears=gw.Gears(batch=(1, 2, 4, 8), between="pad"))
+>>> gw.compile("model.onnx", gears={"x": [(1, 3, 224, 224), (4, 3, 224, 224)]})
+>>> gw.compile("model.onnx", gears=gw.Gears(batch=(1, 2, 4, 8), between="pad"))
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ from benchmarks.fusion.score import HEAD, score
 from graphwright.executable.nodes import Program
 from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Kind, Verdict
+from graphwright.kernels.bands import chains
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.schedule import bands as schedule
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 
@@ -114,7 +114,7 @@ def compiled(model: onnx.ModelProto, parts: Callable[[int], list[slice]] | None)
     """
     chosen: AbstractContextManager[object] = nullcontext()
     if parts is not None:
-        chosen = mock.patch.object(schedule, "worth_banding", lambda isa, forms: parts(len(forms[0])))
+        chosen = mock.patch.object(chains, "worth_banding", lambda isa, forms: parts(len(forms[0])))
     with chosen:
         made = gw.compile(model, options=gw.CompileOptions(threads=1))
     program, executor = made.entry.executable, made.executor

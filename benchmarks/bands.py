@@ -27,10 +27,10 @@ from benchmarks.fusion.edits import Compiled
 from benchmarks.fusion.measure import compare
 from graphwright.executable.nodes import Program
 from graphwright.ir.symbols import Dim
+from graphwright.kernels.bands import chains
 from graphwright.kernels.bands.bands import Stage
 from graphwright.kernels.bands.benefit import Costed, rows_of_band, worth_banding
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.schedule import bands as schedule
 from graphwright.targets.cpu.isa import Isa
 from graphwright.tools.machine import machine, versions
 
@@ -88,8 +88,8 @@ def compiled(model: onnx.ModelProto, threads: int, rows: int | None = None) -> t
         return [slice(0, None)] if rows else []
 
     with (
-        mock.patch.object(schedule, "rows_of_band", rows_taken),
-        mock.patch.object(schedule, "worth_banding", parts),
+        mock.patch.object(chains, "rows_of_band", rows_taken),
+        mock.patch.object(chains, "worth_banding", parts),
     ):
         made = gw.compile(model, options=gw.CompileOptions(threads=threads))
     program, executor = made.entry.executable, made.executor

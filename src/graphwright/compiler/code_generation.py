@@ -23,15 +23,15 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.fusion.rules.bands import BANDS
 from graphwright.fusion.rules.switches import rule_set
 from graphwright.ir.graph import Module
+from graphwright.kernels.bands.chains import with_bands
 from graphwright.kernels.candidates.generated import GeneratedKernels
 from graphwright.kernels.launch import Host, Run
 from graphwright.kernels.select import Selection, select_kernels
-from graphwright.memory.steps import all_steps
+from graphwright.kernels.steps import all_steps
 from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
 from graphwright.records import dataclass, replace
 from graphwright.runtime.devices.target import library_digest
-from graphwright.schedule.bands import with_bands
 from graphwright.support.background import BackgroundTask
 from graphwright.targets.base import Target
 from graphwright.targets.cpu.isa import ISAS

@@ -10,7 +10,7 @@ from graphwright.executable.nodes import BindSize, CallProgram, HostProgram, Pro
 from graphwright.ir.names import terminal
 from graphwright.kernels.launch import Alternative, Copy, Launch, Run, SelectedNode
 from graphwright.kernels.select import host_steps
-from graphwright.memory.steps import all_steps
+from graphwright.kernels.steps import all_steps
 from graphwright.passes.base import Reason, Record
 from graphwright.support.spelling import counted
 

@@ -10,7 +10,7 @@ from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Array, ConstRef
 from graphwright.kernels.launch import SelectedNode
 from graphwright.kernels.select import Selection
-from graphwright.memory.steps import all_steps, step_values
+from graphwright.kernels.steps import all_steps, step_values
 from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode

@@ -15,10 +15,10 @@ from graphwright.ir.graph import Graph, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.launch import ByteRange, Copy, Launch, Run, SelectedNode
+from graphwright.kernels.steps import step_values
 from graphwright.lower.tasks import Storage
 from graphwright.memory.locations import Memory
 from graphwright.memory.order import BytesOf, StepItems
-from graphwright.memory.steps import step_values
 from graphwright.memory.storage import Assignment
 from graphwright.records import dataclass, replace
 from graphwright.schedule.order import Item, live_bytes_at

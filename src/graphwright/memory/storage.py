@@ -20,9 +20,9 @@ from graphwright.kernels.launch import (
     Run,
     SelectedNode,
 )
+from graphwright.kernels.steps import NEVER_ENDS, all_steps, last_uses, launch_values, shareable, step_values
 from graphwright.lower.tasks import Storage
 from graphwright.memory.locations import Location, Memory, Move, sequentialize
-from graphwright.memory.steps import NEVER_ENDS, all_steps, last_uses, launch_values, shareable, step_values
 from graphwright.records import dataclass, field
 
 Weights = Mapping[Value, tuple[int, int]]

@@ -13,9 +13,9 @@ from graphwright.ir.graph import Module
 from graphwright.ir.symbols import SymbolTable
 from graphwright.kernels.launch import Alternative
 from graphwright.kernels.select import Selection
+from graphwright.kernels.steps import all_steps
 from graphwright.lower.lower import Lowered
 from graphwright.lower.tasks import TaskGraph
-from graphwright.memory.steps import all_steps
 from graphwright.package.package import Package
 from graphwright.passes.after_stage import AfterStage
 from graphwright.records import replace

@@ -9,8 +9,8 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.kernels.launch import Branch
 from graphwright.kernels.select import Selection
+from graphwright.kernels.steps import all_steps
 from graphwright.lower.lower import Lowered
-from graphwright.memory.steps import all_steps
 from graphwright.records import dataclass, field
 
 

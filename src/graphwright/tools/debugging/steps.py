@@ -16,9 +16,9 @@ from graphwright.ir.infer import fact_of
 from graphwright.ir.op import Array
 from graphwright.ir.region_op import region_op
 from graphwright.kernels.launch import SelectedNode
+from graphwright.kernels.steps import step_values
 from graphwright.lower.probes import Moment
 from graphwright.lower.tasks import FunctionOperand, Operand, Task, TaskGraph, TaskKind
-from graphwright.memory.steps import step_values
 from graphwright.records import dataclass, field
 from graphwright.tools.check import Distance, distance
 from graphwright.tools.debugging.history import CompiledGraph

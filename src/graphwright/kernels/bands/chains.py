@@ -23,7 +23,7 @@ from graphwright.kernels.bands.choices import APART, ways_of
 from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
 from graphwright.kernels.launch import Hook, Launch, Run, SelectedNode, only_where
 from graphwright.kernels.ref import KernelRef
-from graphwright.memory.steps import all_steps, step_values
+from graphwright.kernels.steps import all_steps, step_values
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 

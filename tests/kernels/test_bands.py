@@ -17,9 +17,8 @@ from benchmarks.chains import Layer, chain
 from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Decision, Kind, Verdict
 from graphwright.ir.refusal import Code
-from graphwright.kernels.bands import bands, benefit
+from graphwright.kernels.bands import bands, benefit, chains
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.schedule import bands as schedule
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.hostile_data.guarded import guarded
 from tests.isas import RUNNABLE, compiling_on
@@ -32,9 +31,9 @@ def compiled(model: onnx.ModelProto, rows: int, threads: int = 1, isa: str = "")
     """In bands of so many rows; 0: without bands."""
     with pytest.MonkeyPatch.context() as patch:
         whole = [slice(0, bands.MOST_STAGES)] if rows else []
-        patch.setattr(schedule, "worth_banding", lambda isa, forms: whole)
-        patch.setattr(schedule, "saved_ns", lambda isa, part: 1)
-        patch.setattr(schedule, "rows_of_band", lambda isa, stages: rows)
+        patch.setattr(chains, "worth_banding", lambda isa, forms: whole)
+        patch.setattr(chains, "saved_ns", lambda isa, part: 1)
+        patch.setattr(chains, "rows_of_band", lambda isa, stages: rows)
         return gw.compile(model, options=gw.CompileOptions(threads=threads, **({"isa": isa} if isa else {})))
 
 
@@ -195,7 +194,7 @@ def test_rings_take_their_share_of_the_cache() -> None:
         return []
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "worth_banding", see)
+        patch.setattr(chains, "worth_banding", see)
         with compiling_on("v4"):
             gw.compile(chain(INVERTED, 16, (1, 112, 112)))
     rows = benefit.rows_of_band(V4, stages)

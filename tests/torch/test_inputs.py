@@ -146,6 +146,22 @@ def test_a_view_of_a_part_of_what_is_made() -> None:
     assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
 
 
+@pytest.mark.parametrize("mode", ["default", "eager"])
+@pytest.mark.parametrize("trained", [False, True])
+def test_results_of_any_strides_can_be_written(mode: str, trained: bool) -> None:
+    """Autograd rejects writes to views that it did not record."""
+    x, scale = torch.randn(3, 4, requires_grad=trained), torch.tensor(3.0, requires_grad=True)
+    run = compiled(lambda x: (x.t().sin(), torch.zeros_like(x.t())), options={"mode": mode})
+    made, zeros = run(x)
+    made.mul_(scale)
+    zeros[0] = scale
+    assert made.stride() == zeros.stride() == (1, 4)
+    (made.sum() + zeros.sum()).backward()
+    expected = x.detach().sin().sum() + 3
+    assert scale.grad is not None
+    close(scale.grad, expected)
+
+
 VIEWS_OF_OTHER_DTYPES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "as many bits": lambda y: y.view(torch.int32),
     "fewer": lambda y: y[1:].view(torch.int16),

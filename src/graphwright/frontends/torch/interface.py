@@ -98,10 +98,14 @@ class Interface:
     """
 
     def results(self, made: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list[Any]:
-        """The results of the graph, given the outputs of the module."""
+        """The results of the graph, given the outputs of the module. Detached, they are no views to autograd,
+        which rejects writes to views that a backward graph belongs to.
+        """
         left = iter(made)
         return [
-            self._plain(each.plain, arguments) if each.order is None else next(left).permute(each.output_axes)
+            self._plain(each.plain, arguments)
+            if each.order is None
+            else next(left).permute(each.output_axes).detach()
             for each in self.outputs
         ]
 

@@ -109,6 +109,7 @@ def test_random_numbers_are_drawn_in_the_order_of_the_graph() -> None:
         expected = draw(x)
         torch.manual_seed(1)
         close(run(x), expected)
+    assert {each.reason for each in report(run).missing} == {"it draws random numbers"}
 
 
 @pytest.mark.parametrize(

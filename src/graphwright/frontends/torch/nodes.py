@@ -28,6 +28,7 @@ from graphwright.frontends.torch.numbers import (
     size,
     with_sizes,
 )
+from graphwright.frontends.torch.random_numbers import is_random
 from graphwright.frontends.torch.types import Unsupported, array_from, dim_from, dtype_from, type_from
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
@@ -195,7 +196,7 @@ class NodeReader:
     def _imported(self, node: fx.Node) -> Any:
         convert = import_function(node.target)
         if convert is None:
-            raise Unsupported("there is no op for it")
+            raise Unsupported("it draws random numbers" if is_random(node) else "there is no op for it")
         bind(node, self.resolved(node.all_input_nodes))
         call = Call(node, self.resolved, self._builder, self._inlined)
         try:

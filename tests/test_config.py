@@ -8,6 +8,7 @@ import pytest
 
 from graphwright.config import Options, table
 from graphwright.errors import OptionError
+from graphwright.records import replace
 
 
 def test_environment_and_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,6 +19,13 @@ def test_environment_and_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
     options = Options.from_environment(threads=5)
     assert (options.cc, options.threads, options.verify) == ("clang", 5, True)
     assert options.cache_folder == Path("/var/kernels")
+
+
+def test_an_empty_variable_is_as_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("THREADS", "CACHE_DIR", "ISA", "VERIFY", "PLUGINS", "KEYS"):
+        monkeypatch.setenv(f"GRAPHWRIGHT_{name}", "")
+    assert Options.from_environment(threads=5) == replace(Options.from_environment(), threads=5)
+    assert Options.from_environment().threads == 0
 
 
 def test_all_faults_in_one_error(monkeypatch: pytest.MonkeyPatch) -> None:

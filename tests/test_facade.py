@@ -198,3 +198,24 @@ def test_files_that_cannot_be_read() -> None:
         gw.compile(f"{UNREADABLE}/m.onnx")
     with pytest.raises(gw.PluginError, match="there is no file"):
         gw.plugins.load(f"{UNREADABLE}/m.py")
+
+
+def test_a_package_that_is_imported_again() -> None:
+    """Some tools remove packages from ``sys.modules``, to load changed files."""
+    code = """
+import sys
+import numpy as np
+
+for _ in range(2):
+    import graphwright as gw
+    from graphwright.ops.core.binary import Add
+
+    builder = gw.GraphBuilder()
+    x = builder.input("x", "f32", ("N", 3))
+    builder.output("twice", builder(Add(), x, x))
+    print(builder.compile()(np.ones((1, 3), np.float32))[0].tolist())
+    for name in [each for each in sys.modules if each.startswith("graphwright")]:
+        del sys.modules[name]
+"""
+    done = python(code)
+    assert done.stdout.splitlines() == ["[[2.0, 2.0, 2.0]]"] * 2, done.stderr

@@ -244,8 +244,9 @@ class Options:
 
     @classmethod
     def from_environment(cls, **overrides: Any) -> Options:
-        """Options from ``GRAPHWRIGHT_*`` variables; ``overrides`` take precedence. Raises an OptionError that
-        lists all invalid options.
+        """Options from the ``GRAPHWRIGHT_*`` variables that are not empty; ``overrides`` take precedence.
+
+        Raises an OptionError that lists all invalid options.
         """
         faults = Collector(OptionError)
         known = {option.name: option for option in fields(cls)}
@@ -256,7 +257,7 @@ class Options:
         values = {name: value for name, value in overrides.items() if name in known}
         for name, option in known.items():
             text = os.environ.get(variable(name))
-            if name in values or text is None:
+            if name in values or not text:
                 continue
             try:
                 values[name] = option.metadata["read"](text)

@@ -234,6 +234,12 @@ void need_numpy() {
 }
 
 NB_MODULE(_native, m) {
+    static PyObject *first; /* types are registered once for a process */
+    if (first) {            /* a program removed the module from sys.modules and imports it again */
+        m.attr("__dict__").attr("update")(nb::handle(first).attr("__dict__"));
+        return;
+    }
+    first = nb::handle(m).inc_ref().ptr();
     nb::set_leak_warnings(false); /* threads suspended at finalization keep their objects alive */
     define_exceptions(m);
     m.def("isa", gw_cpu_isa);

@@ -18,6 +18,7 @@ from graphwright.ir.foreign import Foreign
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.types import TensorType
+from graphwright.ops.contrib.nchwc import DOMAIN as BLOCKED
 
 WRITTEN_OPSET = 21
 """The opset of exported models. A node is only kept if its op is the same in this opset."""
@@ -35,6 +36,8 @@ class ForeignNodes:
         """Whether to keep a node instead of ``translation``, which added the nodes after ``last``."""
         domain, op_type, _ = translation.key
         if translation.mapping is not None and is_plugin_op(translation.mapping):
+            return False
+        if domain == BLOCKED:  # the weights have the order of one kind of processor
             return False
         if domain:
             return True

@@ -46,7 +46,7 @@ def group_rows(isa: Isa) -> int:
 
 def stream_rows(isa: Isa) -> int:
     """The most rows for which weights are decoded in registers, for each group of rows again."""
-    return 4 if isa.vector_bytes == 64 else 6
+    return 4 if isa.vector_bytes == 64 else 8
 
 
 def scratch_bytes(isa: Isa, blocks: Dim, block: Dim) -> Dim:

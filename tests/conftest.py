@@ -81,9 +81,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Stores the seconds of files in the process that started the others."""
-    config = session.config
-    if config.cache and config.getoption("dist", "no") != "no":
-        config.cache.set(SECONDS, {**config.cache.get(SECONDS, {}), **_seconds})
+    cache = getattr(session.config, "cache", None)  # absent with -p no:cacheprovider
+    if cache and session.config.getoption("dist", "no") != "no":
+        cache.set(SECONDS, {**cache.get(SECONDS, {}), **_seconds})
 
 
 def _file_of(item: pytest.Item) -> str:

@@ -147,7 +147,7 @@ static int32_t run(const struct gemm *g, int64_t begin, int64_t end, float *scra
         return run_units(g, begin, end, scratch, run_short, 0);
     if (g->packed && g->s.m <= FEW_ROWS && dense)
         return run_units(g, begin, end, scratch, run_few_dense_rows, 1);
-    /* An infinite sum minus an infinite zero point would be NaN. */
+    /* Zero points times sums are subtracted, which would give NaN for infinities. */
     if (g->codes && g->s.m <= CODES_ROWS && dense && sum_blocks(g, scratch))
         return run_units(g, begin, end, scratch, run_few_rows_of_codes, 1);
     return run_units(g, begin, end, scratch, run_block, 0);

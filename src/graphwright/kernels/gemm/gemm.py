@@ -190,7 +190,7 @@ def dense_product(m: Dim, n: Dim, k: Dim) -> GemmArgs:
 
 def codes_scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
     """The scratch without panels. If A has few rows, it also holds the sums of A over quantization blocks,
-    and A as pairs.
+    and A scaled or as pairs.
     """
     few = nbits.scratch_bytes(isa, ceildiv(args.k, codes.block), codes.block)
     return maximum(scratch_bytes(isa, args, packed=False), few)

@@ -4,8 +4,8 @@ Codes are packed in words u32[N, words] of ``32 / bits`` consecutive k, the firs
 scales and zero points [N, blocks], are packed in panels as wide as those of GEMM (:func:`panels`): a panel
 has, for each word or block, one element per column. Codes of 8 bits are stored as bytes (``nbits_bytes.py``).
 
-A word is masked but not shifted, which leaves a code times a power of two. The other factor is divided by that
-power, once; this does not round.
+A word is masked but not shifted, which leaves a code times a power of two. The other factor is divided by
+that power, once; this does not round.
 
 If A has few rows, weights are decoded in registers: codes are multiplied by A and summed over a block; the
 zero point times the sum of A is subtracted, and the rest is scaled. Pairs of bf16 are used if that is faster

@@ -1,10 +1,10 @@
 """Compares matrix multiplications with 4-bit weights (MatMulNBits) with ONNX Runtime: time, memory, accuracy.
 
 Run: ``python -m benchmarks.packed [--rows 1 4 16 512] [--bits 4] [--block 32] [--zeros]``. Milliseconds are
-of processor time on one thread; ``level`` is ONNX Runtime's accuracy level: 0 computes in f32, 4 in bytes.
-The engines take turns; a ratio is the median of pairs. Errors are differences from float64, relative to the
-largest result. Memory is the peak resident memory of a new process that loads the model (graphwright's as
-``.om``) and runs it on one row, minus its memory before.
+of processor time on one thread, of graphwright and ONNX Runtime. ``level`` is the accuracy level of the
+model: 0 asks for f32, 4 allows bytes. The engines take turns; a ratio is the median of pairs. Errors are
+differences from float64, relative to the largest result. Memory is the peak resident memory of a new process
+that loads the model (graphwright's as ``.om``) and runs it on one row, minus its memory before.
 """
 
 from __future__ import annotations
@@ -111,21 +111,20 @@ def timed(step: Callable[[], object]) -> float:
 
 def measure(case: Case, rows: list[int]) -> None:
     """Print what one case gives for each number of rows."""
-    own = gw.compile(case.model(0), options=Options(threads=1))
-    assert own.stats()["host_calls"] == 0
+    own = {level: gw.compile(case.model(level), options=Options(threads=1)) for level in LEVELS}
+    assert all(model.stats()["host_calls"] == 0 for model in own.values())
     peers = {level: session(case.model(level)) for level in LEVELS}
     for m in rows:
         x = np.random.default_rng(m).standard_normal((m, case.k)).astype(np.float32)
-        expected = case.expected(x[:CHECKED])
-        ours, parts = float("inf"), []
-        for level, peer in peers.items():
-            pairs = taken_in_turns(partial(own.run, {"x": x}), partial(peer.run, None, {"x": x}))
+        expected, parts = case.expected(x[:CHECKED]), []
+        for level in LEVELS:
+            run, peer = partial(own[level].run, {"x": x}), partial(peers[level].run, None, {"x": x})
+            pairs = taken_in_turns(run, peer)
             ratio = statistics.median(b / a for a, b in pairs)
-            ours, theirs = min(ours, *(a for a, _ in pairs)), min(b for _, b in pairs)
-            off = error(peer.run(None, {"x": x})[0], expected)
-            parts.append(f"level {level} {theirs * 1e3:8.2f} ms ({ratio:5.2f} x, error {off})")
-        off = error(own.run({"x": x})["y"], expected)
-        print(f"{case.name}, {m:4} rows: {ours * 1e3:8.2f} ms, error {off}; {', '.join(parts)}", flush=True)
+            ours, theirs = (min(times) * 1e3 for times in zip(*pairs, strict=True))
+            errors = f"errors {error(run()['y'], expected)} and {error(peer()[0], expected)}"
+            parts.append(f"level {level} {ours:7.2f} and {theirs:7.2f} ms ({ratio:5.2f} x, {errors})")
+        print(f"{case.name}, {m:4} rows: {', '.join(parts)}", flush=True)
 
 
 def taken_in_turns(own: Callable[[], object], peer: Callable[[], object]) -> list[tuple[float, float]]:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .test_contrib import Array, paired, refused
+import graphwright as gw
+
+from .test_contrib import DOMAIN, Array, by_runtime, one_node, paired, refused
 
 rng = np.random.default_rng(11)
 SCALE, ZERO = np.float32(0.03), np.uint8(120)
@@ -128,6 +130,29 @@ def test_packed_weights(bits: int, k: int, block: int, zeros: str) -> None:
     }[zeros]
     feeds = [a, packed, scales, *([] if zero is None else [zero])]
     close("MatMulNBits", feeds, 1e-3, constants=(1, 2, 3), K=k, N=n, bits=bits, block_size=block)
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_level_4_rounds_rows_to_bytes(rows: int) -> None:
+    """Like ONNX Runtime, whose results differ in ties only; strict numerics keep all bits."""
+    k, n, block = 160, 40, 32
+    a = rng.standard_normal((rows, k)).astype(np.float32)
+    packed, scales = codes(n, k // block, block // 2), np.full(n * k // block, 0.125, np.float32)
+    attributes = {"K": k, "N": n, "bits": 4, "block_size": block, "accuracy_level": 4}
+    model = one_node("MatMulNBits", [a, packed, scales], attributes, ("y",), DOMAIN, False, (1, 2))
+    low, high = packed & 15, packed >> 4
+    weights = (np.stack([low, high], -1).reshape(n, k).astype(np.float64) - 8) / 8
+    largest = np.abs(a).reshape(rows, k // block, block).max(-1)
+    bound = np.repeat(largest, block, 1) @ np.abs(weights).T / 254
+    wanted = a @ weights.T
+
+    (rounded,) = gw.compile(model)(a)
+    (strict,) = gw.compile(model, options={"numerics": "strict"})(a)
+    (by_peer,) = by_runtime(model, {"x0": a})
+    np.testing.assert_allclose(strict, wanted, atol=1e-4)
+    assert (np.abs(rounded - wanted) < bound + 1e-4).all()
+    assert np.abs(rounded - wanted).max() > 1e-3
+    assert np.abs(rounded - by_peer).max() < np.abs(rounded - wanted).max() / 2
 
 
 def test_weights_that_are_packed_for_a_gpu_are_refused() -> None:

@@ -18,16 +18,17 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, P, Rule, Var
 from graphwright.ir.op import Array
 from graphwright.ops.core.matmul import MatMul
-from graphwright.ops.quantized.matmul_nbits import MIN_BLOCK, MatMulNBits, in_words
+from graphwright.ops.quantized.matmul_nbits import BYTES, MIN_BLOCK, MatMulNBits, in_words
 from graphwright.ops.quantized.quantized import SCALES
 from graphwright.passes.base import RulePass
+from graphwright.records import replace
 
 X, W = Var("x"), Const("w")
 MATMUL = P(MatMul, X, W)
 
-FORMS: Final[Mapping[str, MatMulNBits]] = {"int8": MatMulNBits(8, 128), "int4": MatMulNBits(4, 64)}
+FORMS: Final[Mapping[str, MatMulNBits]] = {"int8": MatMulNBits(8, 128), "int4": MatMulNBits(4, 64, BYTES)}
 """For each value of the option: bits per code, and elements of K that share a scale. With an f32 scale, a
-weight takes 8.25 or 4.5 bits.
+weight takes 8.25 or 4.5 bits. Rounding the other operand to 8 bits adds little to the error of 4 bits.
 """
 
 
@@ -58,7 +59,7 @@ def _product(b: Builder, m: Match, form: MatMulNBits) -> Value:
 
 def _fitting(form: MatMulNBits, depth: int) -> MatMulNBits:
     """``form`` with a block no longer than the largest power of two in a column."""
-    return MatMulNBits(form.bits, min(form.block, 1 << (depth.bit_length() - 1)))
+    return replace(form, block=min(form.block, 1 << (depth.bit_length() - 1)))
 
 
 def quantize(w: Array, op: MatMulNBits) -> tuple[Array, Array]:

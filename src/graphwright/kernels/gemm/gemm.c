@@ -6,6 +6,7 @@
 #include "gemm/gemm.gen.h"
 
 #include "gemm/gemv.h"
+#include "gemm/nbits_dynamic.h"
 #include "gemm/pack.h"
 #include "gemm/run.h"
 
@@ -63,33 +64,6 @@ static int32_t run_few_dense_rows(const struct gemm *g, const struct block *o, f
 
 static int are_bytes(const struct codes *q) { return q->width == 2; }
 
-#if VL == 16
-static int multiplies_pairs(const struct codes *q) { return !are_bytes(q) && !q->exact && has_bf16(); }
-#endif
-
-/* What writes the rows of A as the product reads them; null if it reads them as they are. */
-static prepare_row_fn preparation(const struct codes *q) {
-    if (are_bytes(q))
-        return 0;
-#if VL == 16
-    if (multiplies_pairs(q))
-        return split_row[q->width];
-#endif
-    return scale_row[q->width];
-}
-
-static void multiply_codes(const struct gemm *g, int64_t p, int64_t rows, const float *a, int64_t lda,
-                           const float *sums, const struct tile *t) {
-    const struct codes *q = g->codes;
-#if VL == 16
-    if (multiplies_pairs(q)) {
-        stream_pairs[q->width][rows - 1](q, p, g->s.k, a, lda, sums, t);
-        return;
-    }
-#endif
-    stream_codes[q->width][rows - 1](q, p, g->s.k, a, lda, sums, t);
-}
-
 /* Sums the rows of A over quantization blocks. Returns whether all sums are finite. */
 static int sum_blocks(const struct gemm *g, float *sums) {
     const struct codes *q = g->codes;
@@ -114,13 +88,12 @@ static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o
     float out[CODES_GROUP * NR] __attribute__((aligned(64)));
     const float *a = g->a;
     int64_t lda = g->s.a_m;
-    const prepare_row_fn prepare = preparation(q);
-    if (prepare) {
+    if (!are_bytes(q)) {
         const int64_t row = q->blocks * q->block;
-        float *prepared = sums + m * q->blocks;
+        float *scaled = sums + m * q->blocks;
         for (int64_t i = 0; i < m; i++)
-            prepare(g->a + i * lda, k, prepared + i * row);
-        a = prepared;
+            scale_row[q->width](g->a + i * lda, k, scaled + i * row);
+        a = scaled;
         lda = row;
     }
     for (int64_t p = o->panel0; p < o->panel1; p++) {
@@ -130,11 +103,98 @@ static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o
             struct tile t = {.from_kind = FROM_ZERO};
             start_tile(g, o, row, rows, col, cols, cols == NR, room, NR, &t);
             set_destination(g, o, row, col, cols == NR, out, NR, &t);
-            multiply_codes(g, p, rows, a + row * lda, lda, sums + row * q->blocks, &t);
+            stream_codes[q->width][rows - 1](q, p, k, a + row * lda, lda, sums + row * q->blocks, &t);
             const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, NR, &t);
             if (error)
                 return error;
         }
+    }
+    return 0;
+}
+
+/* Whether A is quantized to bytes. */
+static int quantizes_a(const struct codes *q) {
+    return q->dynamic && !are_bytes(q) && (VL == 8 || has_vnni());
+}
+
+/* Rows [at, end) of a block. */
+struct rows {
+    int64_t at, end;
+};
+
+/* Quantizes `rows`. bytes: of the rows from `first` on. Returns whether all numbers are finite. */
+static int quantize_rows(const struct gemm *g, const struct block *o, struct rows rows, int64_t first,
+                         const struct byte_rows *bytes) {
+    const struct codes *q = g->codes;
+    int finite = 1;
+    for (int64_t row = rows.at; row < rows.end; row++) {
+        const int64_t i = row - first;
+        finite &= quantize_row(q, row_of_a(g, o, row, 0), g->s.k, byte_order[q->width],
+                               bytes->bytes + i * bytes->pitch, bytes->scales + i * q->blocks,
+                               bytes->sums + i * q->blocks);
+    }
+    return finite;
+}
+
+/* Multiplies quantized rows by panel p. bytes: those of the rows from `first` on. */
+static int32_t multiply_bytes(const struct gemm *g, const struct block *o, int64_t p, struct rows rows,
+                              int64_t first, const struct byte_rows *bytes) {
+    const struct codes *q = g->codes;
+    const int64_t col = p * NR, cols = smaller(g->s.n - col, NR);
+    float room[CODES_GROUP * NR] __attribute__((aligned(64)));
+    float out[CODES_GROUP * NR] __attribute__((aligned(64)));
+    for (int64_t row = rows.at; row < rows.end; row += CODES_GROUP) {
+        const int64_t count = smaller(rows.end - row, CODES_GROUP), i = row - first;
+        const struct byte_rows a = {bytes->bytes + i * bytes->pitch, bytes->scales + i * q->blocks,
+                                    bytes->sums + i * q->blocks, bytes->pitch};
+        struct tile t = {.from_kind = FROM_ZERO};
+        start_tile(g, o, row, count, col, cols, cols == NR, room, NR, &t);
+        set_destination(g, o, row, col, cols == NR, out, NR, &t);
+        stream_bytes[q->width][count - 1](q, p, &a, &t);
+        const int32_t error = deliver_tile(g, o, row, count, col, cols, out, NR, &t);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* Quantizes rows of A to bytes, and multiplies them. Row tiles with numbers that are not finite are
+ * multiplied as they are. */
+static int32_t run_quantized_rows(const struct gemm *g, const struct block *o, float *scratch) {
+    const struct codes *q = g->codes;
+    const int64_t tiles = ceildiv(g->s.m, MR), first = part_begin(g->s.m, o->tile0, tiles);
+    const int64_t most = part_begin(g->s.m, o->tile1, tiles) - first;
+    const struct byte_rows bytes = {
+        .scales = scratch,
+        .sums = scratch + most * q->blocks,
+        .bytes = (uint8_t *)(scratch + 2 * most * q->blocks),
+        .pitch = q->blocks * q->block,
+    };
+    struct rows finite[BLOCK_TILES];
+    struct block rest[BLOCK_TILES]; /* the other tiles */
+    int64_t finites = 0, rests = 0;
+    for (int64_t tile = o->tile0; tile < o->tile1; tile++) {
+        const struct rows rows = {part_begin(g->s.m, tile, tiles), part_begin(g->s.m, tile + 1, tiles)};
+        if (!quantize_rows(g, o, rows, first, &bytes)) {
+            rest[rests] = *o;
+            rest[rests].tile0 = tile;
+            rest[rests++].tile1 = tile + 1;
+        } else if (finites && finite[finites - 1].end == rows.at) {
+            finite[finites - 1].end = rows.end;
+        } else {
+            finite[finites++] = rows;
+        }
+    }
+    for (int64_t p = o->panel0; p < o->panel1; p++)
+        for (int64_t i = 0; i < finites; i++) {
+            const int32_t error = multiply_bytes(g, o, p, finite[i], first, &bytes);
+            if (error)
+                return error;
+        }
+    for (int64_t i = 0; i < rests; i++) {
+        const int32_t error = run_block(g, &rest[i], scratch);
+        if (error)
+            return error;
     }
     return 0;
 }
@@ -147,6 +207,8 @@ static int32_t run(const struct gemm *g, int64_t begin, int64_t end, float *scra
         return run_units(g, begin, end, scratch, run_short, 0);
     if (g->packed && g->s.m <= FEW_ROWS && dense)
         return run_units(g, begin, end, scratch, run_few_dense_rows, 1);
+    if (g->codes && dense && quantizes_a(g->codes))
+        return run_units(g, begin, end, scratch, run_quantized_rows, 1);
     /* Zero points times sums are subtracted, which would give NaN for infinities. */
     if (g->codes && g->s.m <= CODES_ROWS && dense && sum_blocks(g, scratch))
         return run_units(g, begin, end, scratch, run_few_rows_of_codes, 1);
@@ -193,7 +255,7 @@ GW_KERNEL(gw_gemm_f32_codes) {
         .blocks = blocks,
         .panel_words = blocks * (own.block * own.bits / 32),
         .floats = own.floats,
-        .exact = own.exact,
+        .dynamic = own.dynamic,
     };
     g.codes = &codes;
     return run(&g, begin, end, scratch);

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
-from graphwright.kernels.gemm import gemv, nbits
+from graphwright.kernels.gemm import gemv, nbits, nbits_dynamic
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import BITS, FLAG, Extent, Reach, Tiles, dense, stride_bounds, within
@@ -105,8 +105,8 @@ class CodesArgs(NamedTuple):
     """Elements of K that share a scale: a power of two, at least 16."""
     floats: int
     """Whether zero points are f32, not u8."""
-    exact: int
-    """Whether products of few rows keep all bits of A, not only 16 (``nbits_pairs.py``)."""
+    dynamic: int
+    """Whether A may be quantized to bytes (``nbits_dynamic.py``)."""
 
 
 class DualArgs(NamedTuple):
@@ -189,11 +189,17 @@ def dense_product(m: Dim, n: Dim, k: Dim) -> GemmArgs:
 
 
 def codes_scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
-    """The scratch without panels. If A has few rows, it also holds the sums of A over quantization blocks,
-    and A scaled or as pairs.
+    """The scratch without panels, or what A is prepared to: for few rows the sums of A over quantization
+    blocks, and A scaled; or a block of quantized rows.
     """
-    few = nbits.scratch_bytes(isa, ceildiv(args.k, codes.block), codes.block)
-    return maximum(scratch_bytes(isa, args, packed=False), few)
+    return _codes_scratch(isa, args, codes.block, codes.dynamic)
+
+
+def _codes_scratch(isa: Isa, args: GemmArgs, block: Dim, dynamic: Dim) -> Dim:
+    blocks = ceildiv(args.k, block)
+    few = nbits.scratch_bytes(blocks, block)
+    quantized = dynamic * nbits_dynamic.scratch_bytes(minimum(args.m, _BLOCK_ROWS), blocks, block)
+    return maximum(scratch_bytes(isa, args, packed=False), few, quantized)
 
 
 _EFFICIENCY: Final = {"v3": 90, "v4": 96}
@@ -205,10 +211,16 @@ _NARROW: Final = 5
 """With fewer columns, elements of the result are dot products along K."""
 _DECODED_ROWS: Final = 64
 """Rows that share decoded weights."""
+_BYTES_EFFICIENCY: Final = 75
+"""Like :data:`_EFFICIENCY`, for codes times bytes."""
+_CODES_PER_CYCLE: Final = 4
+"""The codes of a lane that are decoded to bytes in a cycle."""
 
 
 def codes_work_ns(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
     """Like :func:`work_ns`, plus reading the codes, and decoding them once per block of rows."""
+    if codes.dynamic and codes.bits in nbits_dynamic.WIDTHS:
+        return _bytes_work_ns(isa, args, codes)
     elements = args.k * args.n
     decoding = Work(
         cycles=ceildiv(elements * (4 + codes.bits), 4 * isa.lanes) * ceildiv(args.m, _DECODED_ROWS),
@@ -216,6 +228,18 @@ def codes_work_ns(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
     )
     products = Work(fmas=args.m * elements, efficiency=_EFFICIENCY[isa.name])
     return predict(decoding, isa.machine) + minimum(1, floordiv(args.m, 2)) * predict(products, isa.machine)
+
+
+def _bytes_work_ns(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
+    """The predicted time if A is quantized: each group of rows decodes the codes again."""
+    elements = args.k * args.n
+    work = Work(
+        byte_fmas=args.m * elements,
+        efficiency=_BYTES_EFFICIENCY,
+        cycles=ceildiv(elements, _CODES_PER_CYCLE * isa.lanes) * ceildiv(args.m, nbits.group_rows(isa)),
+        weights=elements * codes.bits // 8,
+    )
+    return predict(work, isa.machine)
 
 
 def work_ns(isa: Isa, args: GemmArgs) -> Dim:
@@ -282,14 +306,12 @@ def extent(isa: Isa, name: str, abi: Abi, b: Mapping[str, Reach], scratch: Dim) 
 def _codes_extent(isa: Isa) -> Extent:
     """The memory that :data:`CODES` accesses; quantization blocks are whole words of codes."""
     a = GemmArgs(*map(symbol, GemmArgs._fields))
-    bits, block, *_ = map(symbol, CodesArgs._fields)
+    bits, block, floats, dynamic = map(symbol, CodesArgs._fields)
     columns, blocks = ceildiv(a.n, panel_columns(isa)) * panel_columns(isa), ceildiv(a.k, block)
     words = dense(4, columns, blocks, floordiv(block * bits, nbits.WORD))
-    zeros = dense(1 + 3 * symbol("floats"), columns, blocks, optional=True)
-    few = nbits.scratch_bytes(isa, blocks, block)
-    scratch = maximum(scratch_bytes(isa, a, packed=False), few)
+    zeros = dense(1 + 3 * floats, columns, blocks, optional=True)
     b = {"codes": words, "scales": dense(4, columns, blocks), "zeros": zeros}
-    made = extent(isa, CODES, CODES_ABI, b, scratch)
+    made = extent(isa, CODES, CODES_ABI, b, _codes_scratch(isa, a, block, dynamic))
     return replace(
         made,
         args=(*made.args, *CodesArgs._fields),
@@ -297,7 +319,7 @@ def _codes_extent(isa: Isa) -> Extent:
             **(made.bounds or {}),
             "block": (nbits.WORD // min(nbits.WIDTHS), 1 << 31),
             "floats": FLAG,
-            "exact": FLAG,
+            "dynamic": FLAG,
         },
         choices={"bits": nbits.WIDTHS},
         multiples=(mod(block, nbits.WORD // min(nbits.WIDTHS)),),
@@ -346,8 +368,9 @@ def constants(isa: Isa) -> str:
 #define K_RUN {K_RUN}
 #define SET_PERIOD {isa.machine.l1_period} /* elements after which addresses meet in a set of L1 */
 #define SET_APART 4 /* elements beyond that which put the rows of a tile in several sets */
-#define CODES_ROWS {nbits.stream_rows(isa)} /* as many are computed without decoding B to memory */
+#define CODES_ROWS {nbits.STREAM_ROWS} /* as many are computed without decoding B to memory */
 #define CODES_GROUP {nbits.group_rows(isa)} /* of these rows, as many share decoded weights */
+#define BYTE_MOST {nbits_dynamic.MOST} /* the largest magnitude of a quantized number of A */
 """
 
 

@@ -8,9 +8,9 @@ A word is masked but not shifted, which leaves a code times a power of two. The 
 that power, once; this does not round.
 
 If A has few rows, weights are decoded in registers: codes are multiplied by A and summed over a block; the
-zero point times the sum of A is subtracted, and the rest is scaled. Pairs of bf16 are used if that is faster
-(``nbits_pairs.py``). If A has more rows, blocks of K are decoded into a panel, as GEMM packs unpacked
-matrices, once per block of rows.
+zero point times the sum of A is subtracted, and the rest is scaled. If A has more rows, blocks of K are
+decoded into a panel, as GEMM packs unpacked matrices, once per block of rows. If 8 bits of A are enough, its
+rows are quantized (``nbits_dynamic.py``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import Layout
-from graphwright.kernels.gemm import nbits_bytes, nbits_pairs
+from graphwright.kernels.gemm import nbits_bytes, nbits_dynamic
 from graphwright.kernels.gemm.nbits_blocks import CHAINS, Cells, add_scaled, start_block, subtract_zeros
 from graphwright.kernels.library.streams import start_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
@@ -30,6 +30,8 @@ from graphwright.targets.cpu.isa import Isa
 WIDTHS: Final = (2, 4, 8)
 """The supported bits per code."""
 WORD: Final = 32
+STREAM_ROWS: Final = 8
+"""The most rows for which weights are decoded in registers, for each group of rows again."""
 
 
 def panels(columns: int) -> Layout:
@@ -44,14 +46,9 @@ def group_rows(isa: Isa) -> int:
     return 4 if isa.vector_bytes == 64 else 2
 
 
-def stream_rows(isa: Isa) -> int:
-    """The most rows for which weights are decoded in registers, for each group of rows again."""
-    return 4 if isa.vector_bytes == 64 else 8
-
-
-def scratch_bytes(isa: Isa, blocks: Dim, block: Dim) -> Dim:
-    """The scratch for few rows: the sums of A over blocks, and A scaled or as pairs."""
-    return 4 * stream_rows(isa) * blocks * (1 + block)
+def scratch_bytes(blocks: Dim, block: Dim) -> Dim:
+    """The scratch for few rows: the sums of A over blocks, and A scaled."""
+    return 4 * STREAM_ROWS * blocks * (1 + block)
 
 
 def _middle(bits: int) -> int:
@@ -64,17 +61,20 @@ def c_text(isa: Isa, shape: TileShape) -> str:
     rows = range(1, group_rows(isa) + 1)
     functions = [
         text
-        for bits in nbits_pairs.WIDTHS
+        for bits in nbits_dynamic.WIDTHS
         for text in (_unpack(shape, bits), _scale(isa, bits), *(_stream(isa, shape, bits, r) for r in rows))
     ]
+    middles = {bits: _middle(bits) for bits in nbits_dynamic.WIDTHS}
     unpacks = ", ".join(f"unpack_{bits}" for bits in WIDTHS)
-    scales = ", ".join(f"scale_row_{bits}" for bits in nbits_pairs.WIDTHS)
+    scales = ", ".join(f"scale_row_{bits}" for bits in nbits_dynamic.WIDTHS)
     streams = ",\n".join(f"    {{{', '.join(f'stream_{bits}_{r}' for r in rows)}}}" for bits in WIDTHS)
     return f"""\
-{"".join(functions)}{nbits_bytes.c_text(isa, shape, rows)}{nbits_pairs.c_text(isa, shape, _AHEAD, rows)}
+{"".join(functions)}{nbits_bytes.c_text(isa, shape, rows)}\
+{nbits_dynamic.c_text(isa, shape, middles, _AHEAD, rows)}
 typedef void (*unpack_codes_fn)(const struct codes *q, int64_t p, int64_t k0, int64_t depth, float *to);
 static const unpack_codes_fn unpack_codes[] = {{{unpacks}}};
-static const prepare_row_fn scale_row[] = {{{scales}}};
+typedef void (*scale_row_fn)(const float *a, int64_t k, float *to);
+static const scale_row_fn scale_row[] = {{{scales}}};
 typedef void (*stream_codes_fn)(const struct codes *q, int64_t p, int64_t k, const float *a, int64_t lda,
                                 const float *sums, const struct tile *t);
 static const stream_codes_fn stream_codes[][{len(rows)}] = {{

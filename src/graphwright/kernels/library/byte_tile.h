@@ -4,13 +4,11 @@
 #ifndef GW_BYTE_TILE_H
 #define GW_BYTE_TILE_H
 
-#include "cpu/vector.h"
+#include "library/byte_dots.h"
 
 #define PANEL_ROW (NR * 4) /* bytes of a panel of B per quad of k */
 
-typedef int16_t vs __attribute__((vector_size(sizeof(vi))));
 typedef uint16_t vu __attribute__((vector_size(sizeof(vi))));
-typedef uint32_t vq __attribute__((vector_size(sizeof(vi))));
 
 /* The start values of a tile (one number per row, or one per column), and its destination `to`. */
 struct byte_tile {
@@ -20,26 +18,7 @@ struct byte_tile {
     int from_rows;
 };
 
-/* c += dot products of unsigned with signed bytes; DOT_AT broadcasts one quad at p to all lanes. */
-#define DOT(c, unsigned_, signed_) __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(unsigned_), "v"(signed_))
-#define DOT_AT(c, unsigned_, p)                                                                              \
-    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(c) : "v"(unsigned_), "m"(*(const struct quad_bytes *)(p)))
-struct quad_bytes {
-    uint8_t x[4];
-};
-
-GW_INLINE uint32_t quad_at(const uint8_t *p) {
-    uint32_t x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
-GW_INLINE vi quad_all(const uint8_t *p) { return (vi)(quad_at(p) - (vq){0}); }
 GW_INLINE vi quads_at(const uint8_t *p) { return *(const vi_any *)p; }
-GW_INLINE vi pairs_dot(vs a, vs b) {
-    vi c;
-    __asm__("vpmaddwd %2, %1, %0" : "=v"(c) : "v"(a), "v"(b));
-    return c;
-}
 /* a + b with wraparound, as an instruction: in C, signed overflow is undefined, and the compiler reorders
  * unsigned sums so that they take 1.3 times as long. */
 GW_INLINE vi wrapping_sum(vi a, vi b) {

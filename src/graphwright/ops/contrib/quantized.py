@@ -181,7 +181,8 @@ def _import_packed_matmul(i: Importer) -> Value:
     """
     if i.attr("weight_prepacked", 0):
         raise i.fail("the weights are packed for a GPU (weight_prepacked)", "export the model for the CPU")
-    op, a = MatMulNBits(int(i.attr("bits", 4)), int(i.required_attr("block_size"))), i.input(0)
+    level = int(i.attr("accuracy_level", 0))
+    op, a = MatMulNBits(int(i.attr("bits", 4)), int(i.required_attr("block_size")), level), i.input(0)
     n, k = int(i.required_attr("N")), int(i.required_attr("K"))
     blocks = -(-k // op.block)
     scales = as_dtype(i.builder, i.emit(Reshape((n, blocks)), i.input(2)), a.type.dtype)

@@ -31,6 +31,8 @@ from graphwright.ops.quantized.quantized import SCALES
 
 WIDTHS = (2, 4, 8)
 WORD = 32
+BYTES = 4
+"""The accuracy level at which a kernel may round A to 8 bits."""
 MIN_BLOCK = 16
 
 
@@ -41,12 +43,13 @@ class MatMulNBits(Arithmetic, Op):
     Operands: a; the codes, u32[N, words], with ``bits`` bits per element, the first element in the low bits;
     the scales [N, blocks]; and optionally the zero points [N, blocks], u8 or of the dtype of ``a``, by
     default the middle of the range of codes. A block is ``block`` elements along K, a power of two; the last
-    block is padded. 16-bit floats are multiplied in f32. ONNX Runtime's op of this name packs the codes as
-    bytes.
+    block is padded. 16-bit floats are multiplied in f32. ``accuracy_level`` is that of ONNX Runtime's op of
+    this name, which packs the codes as bytes: at level 4, a kernel may round each block of A to 8 bits.
     """
 
     bits: int = 4
     block: int = 32
+    accuracy_level: int = 0
     traits = Trait.CONTRACTION
     optional_inputs = frozenset({3})
 

@@ -228,6 +228,11 @@ class Op:
         """The name of the op in errors; for a foreign op, its name in the source model."""
         return self.name
 
+    @property
+    def allows_bytes(self) -> bool:
+        """Whether kernels may round a float operand to 8 bits, which the reference does not do."""
+        return False
+
     def output_count(self) -> int:
         """Number of outputs."""
         return self.outputs

@@ -16,7 +16,7 @@ from graphwright.kernels.gemm import gemm, nbits, nbits_bytes
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import single_bits
 from graphwright.layout.transform import packed_shape
-from graphwright.ops.quantized.matmul_nbits import BYTES, MatMulNBits
+from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 
 
 def _weights_are_constant(node: Node) -> bool:
@@ -50,7 +50,7 @@ def product_of_codes(call: Contraction[MatMulNBits], context: Context) -> Launch
         *epilogue.args, single_bits(epilogue.scale),
     ))  # fmt: skip
     has_floats = zeros is not None and zeros.type.dtype == F32
-    is_dynamic = op.accuracy_level == BYTES and context.numerics != "strict"
+    is_dynamic = op.allows_bytes and context.numerics != "strict"
     own = gemm.CodesArgs(op.bits, op.block, int(has_floats), int(is_dynamic))
     read = {"scales": scales, "zeros": zeros}
     packed = {name: v if v is None else context.packed(v, layout) for name, v in read.items()}

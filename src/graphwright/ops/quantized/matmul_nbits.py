@@ -32,7 +32,7 @@ from graphwright.ops.quantized.quantized import SCALES
 WIDTHS = (2, 4, 8)
 WORD = 32
 BYTES = 4
-"""The accuracy level at which a kernel may round A to 8 bits."""
+"""The accuracy level at which kernels may round A to 8 bits."""
 MIN_BLOCK = 16
 
 
@@ -44,7 +44,7 @@ class MatMulNBits(Arithmetic, Op):
     the scales [N, blocks]; and optionally the zero points [N, blocks], u8 or of the dtype of ``a``, by
     default the middle of the range of codes. A block is ``block`` elements along K, a power of two; the last
     block is padded. 16-bit floats are multiplied in f32. ``accuracy_level`` is that of ONNX Runtime's op of
-    this name, which packs the codes as bytes: at level 4, a kernel may round each block of A to 8 bits.
+    this name, which packs the codes as bytes: at level 4, kernels may round each block of A to 8 bits.
     """
 
     bits: int = 4
@@ -67,6 +67,10 @@ class MatMulNBits(Arithmetic, Op):
     def middle(self) -> int:
         """The default zero point."""
         return 1 << (self.bits - 1)
+
+    @property
+    def allows_bytes(self) -> bool:
+        return self.accuracy_level == BYTES
 
     def infer(
         self, at: Inference, a: Fact, codes: Fact, scales: Fact, zeros: Fact | None = None

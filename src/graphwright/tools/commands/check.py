@@ -51,7 +51,7 @@ def check(
         typer.Option(
             help=(
                 "Maximum error relative to the maximum magnitude of the output; default: 1e-4, or none "
-                "if an option lowers the precision."
+                "if an option or the model (accuracy_level=4) lowers the precision."
             ),
             min=0,
             show_default=False,
@@ -83,18 +83,23 @@ def check(
     peer = _peer_results(source, feeds, constants)
     worst = _show(results, expected, peer)
     _refuse_other_shapes(results, expected)
-    limit = _limit(tolerance, options)
+    limit = _limit(tolerance, compiled, options)
+    if limit == math.inf:
+        say("  numbers are rounded to fewer bits than the model's types have: there is no default tolerance")
+        return
     if not worst <= limit:
         message = f"an output is off by {worst:.2e} of its maximum magnitude, more than {limit:g}"
         raise EvaluationError(Diagnostic("tolerance", message, str(model)))
     say(f"  all outputs are within {limit:g}")
 
 
-def _limit(tolerance: float | None, options: Options) -> float:
+def _limit(tolerance: float | None, compiled: Model, options: Options) -> float:
     """The given tolerance, or the default for the types of the model."""
     if tolerance is not None:
         return tolerance
-    return 1e-4 if options.keeps_types else math.inf
+    nodes = source_module(compiled.package).walk()
+    rounds = options.numerics != "strict" and any(node.op.allows_bytes for node in nodes)
+    return 1e-4 if options.keeps_types and not rounds else math.inf
 
 
 def _expected(

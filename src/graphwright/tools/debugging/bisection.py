@@ -29,8 +29,9 @@ from graphwright.tools.debugging.steps import (
 from graphwright.tools.debugging.subject import Subject
 
 _EPSILON: Final = {F16: 2.0**-10, BF16: 2.0**-7}
+_BYTE_EPSILON: Final = 2.0**-7
 _ROUNDINGS: Final = 4
-"""The tolerance of a step with 16-bit floats, in units in the last place."""
+"""The tolerance of a step with rounded numbers, in units in the last place."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,10 @@ def _changed_by(run: ProgramRun, walk: StepWalk, value: Value) -> int | None:
 
 
 def step_limit(result: StepResult, limit: float) -> float:
-    """The tolerance of a step: ``limit``, or more if a value of the step is rounded to 16 bits."""
+    """The tolerance of a step: ``limit``, or more if numbers of the step are rounded to 16 or 8 bits."""
     types = [result.value.type.dtype, *(value.type.dtype for value, _ in result.operands)]
-    return max(limit, *(_ROUNDINGS * _EPSILON.get(dtype, 0.0) for dtype in types))
+    epsilon = max(_EPSILON.get(dtype, 0.0) for dtype in types)
+    node = result.span.step.node
+    if any(each.op.allows_bytes for each in (node, *(n for region in node.regions for n in region.walk()))):
+        epsilon = max(epsilon, _BYTE_EPSILON)
+    return max(limit, _ROUNDINGS * epsilon)

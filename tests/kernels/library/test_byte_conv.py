@@ -72,7 +72,7 @@ class Convolution:
         return error or self.y.copy()
 
     def check(self) -> None:
-        for symbol in (byte_conv.SYMBOL, byte_conv.WIDE):
+        for symbol in (byte_conv.SYMBOL, byte_conv.VNNI, byte_conv.WIDE):
             np.testing.assert_array_equal(self.run(symbol), self.expected)
 
 

@@ -56,7 +56,7 @@ class Product:
         return error or self.c.copy()
 
     def check(self, sanitizer: str = "") -> None:
-        for kernel in (byte_gemm.SYMBOL, byte_gemm.WIDE):
+        for kernel in (byte_gemm.SYMBOL, byte_gemm.VNNI, byte_gemm.WIDE):
             np.testing.assert_array_equal(self.run(kernel, sanitizer=sanitizer), self.expected)
 
 

@@ -24,7 +24,7 @@ struct conv {
     int32_t zero;        /* the zero point of x as u8 */
     int padded;          /* some tap of some pixel is outside the image */
     int w_moved, shifts; /* w is shifted by 128; some channel then has a non-zero zero point */
-    int wide;            /* for CPUs without VNNI */
+    enum byte_unit unit;
 };
 
 /* A block of the output: tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels, in
@@ -147,7 +147,7 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
                 t.to = g->y + o->image * s->y_n + channel * s->y_c + at;
                 t.to_ld = s->y_c;
             }
-            run_byte_tile(g->wide, rows, vectors, quads, w + TILE_ROWS * 4,
+            run_byte_tile(g->unit, rows, vectors, quads, w + TILE_ROWS * 4,
                           (const uint8_t *)(panels + p * quads * NR), &t);
             if (g->shifts)
                 shift_tile(g, channel, rows, vectors, sums + p * NR, t.to, t.to_ld);
@@ -208,7 +208,7 @@ static void prepare(struct conv *g, const uint8_t *x_zero) {
 }
 
 GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch,
-                      int wide) {
+                      enum byte_unit unit) {
     struct conv g = {
         .x = buf[BYTE_CONV_X],
         .w = buf[BYTE_CONV_W],
@@ -216,17 +216,24 @@ GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64
         .y = buf[BYTE_CONV_Y],
         .hook_buf = buf + BYTE_CONV_OPERANDS + 1,
         .hook_arg = arg + BYTE_CONV_ARGS,
-        .wide = wide,
+        .unit = unit,
     };
     memcpy(&g.s, arg, sizeof g.s);
     memcpy(&g.hook, &buf[BYTE_CONV_OPERANDS], sizeof g.hook);
     prepare(&g, buf[BYTE_CONV_X_ZERO]);
-    return run_units(&g, begin, end, scratch);
+    start_byte_tiles(unit, g.planes * g.taps);
+    const int32_t error = run_units(&g, begin, end, scratch);
+    end_byte_tiles(unit);
+    return error;
 }
 
-GW_KERNEL(gw_conv_bytes) { return run(buf, arg, begin, end, scratch, !has_vnni()); }
+GW_KERNEL(gw_conv_bytes) { return run(buf, arg, begin, end, scratch, best_byte_unit()); }
 
-GW_KERNEL(gw_conv_bytes_wide) { return run(buf, arg, begin, end, scratch, 1); }
+GW_KERNEL(gw_conv_bytes_vnni) {
+    return run(buf, arg, begin, end, scratch, has_vnni() ? WITH_VNNI : AS_16_BITS);
+}
+
+GW_KERNEL(gw_conv_bytes_wide) { return run(buf, arg, begin, end, scratch, AS_16_BITS); }
 
 struct bytes {
     uint8_t x[VL];

@@ -45,8 +45,10 @@ from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_conv_bytes"
+VNNI: Final = "gw_conv_bytes_vnni"
+"""The same kernel without AMX, even on CPUs that have it."""
 WIDE: Final = "gw_conv_bytes_wide"
-"""The same kernel without AVX512-VNNI, even on CPUs that have it."""
+"""The same kernel without AMX and AVX512-VNNI, even on CPUs that have them."""
 INTERLEAVE: Final = "gw_interleave_bytes"
 
 
@@ -193,7 +195,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         | within(FLAG, "w_zero_step", "x_signed", "w_signed"),
         tiles=Tiles(a.images, channels, pixels),
     )
-    return made, replace(made, symbol=WIDE), _interleave_extent()
+    return made, replace(made, symbol=VNNI), replace(made, symbol=WIDE), _interleave_extent()
 
 
 def _interleave_extent() -> Extent:

@@ -15,7 +15,7 @@ struct gemm {
     gw_hook hook;
     void *const *hook_buf;
     const int64_t *hook_arg;
-    int wide; /* for CPUs without VNNI */
+    enum byte_unit unit;
 };
 
 /* Packs a tile: to[j / RUN][r][j % RUN] = a[r][j] ^ flip, padded with zeros. */
@@ -158,7 +158,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *s
                 t.to = p.c + row * s->c_m + col;
                 t.to_ld = s->c_m;
             }
-            run_byte_tile(g->wide, rows, vectors, quads, scratch + i * tile_bytes, b + PANEL_ROW, &t);
+            run_byte_tile(g->unit, rows, vectors, quads, scratch + i * tile_bytes, b + PANEL_ROW, &t);
             if (s->za_m || columns.shifted)
                 shift_tile(s, &p, &columns, row, rows, vectors, row_sums + i * TILE_ROWS, t.to, t.to_ld);
             const int32_t error = deliver_tile(g, o, &p, row, rows, col, cols, out, &t);
@@ -195,7 +195,7 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, uint8
 }
 
 GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch,
-                      int wide) {
+                      enum byte_unit unit) {
     struct gemm g = {
         .a = buf[BYTE_GEMM_A],
         .b = buf[BYTE_GEMM_B],
@@ -204,16 +204,23 @@ GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64
         .c = buf[BYTE_GEMM_C],
         .hook_buf = buf + BYTE_GEMM_OPERANDS + 1,
         .hook_arg = arg + BYTE_GEMM_ARGS,
-        .wide = wide,
+        .unit = unit,
     };
     memcpy(&g.s, arg, sizeof g.s);
     memcpy(&g.hook, &buf[BYTE_GEMM_OPERANDS], sizeof g.hook);
-    return run_units(&g, begin, end, scratch);
+    start_byte_tiles(unit, ceildiv(g.s.k, 4));
+    const int32_t error = run_units(&g, begin, end, scratch);
+    end_byte_tiles(unit);
+    return error;
 }
 
-GW_KERNEL(gw_gemm_bytes) { return run(buf, arg, begin, end, scratch, !has_vnni()); }
+GW_KERNEL(gw_gemm_bytes) { return run(buf, arg, begin, end, scratch, best_byte_unit()); }
 
-GW_KERNEL(gw_gemm_bytes_wide) { return run(buf, arg, begin, end, scratch, 1); }
+GW_KERNEL(gw_gemm_bytes_vnni) {
+    return run(buf, arg, begin, end, scratch, has_vnni() ? WITH_VNNI : AS_16_BITS);
+}
+
+GW_KERNEL(gw_gemm_bytes_wide) { return run(buf, arg, begin, end, scratch, AS_16_BITS); }
 
 /* Packs one panel of a matrix [k, n]: first the sums of columns, then rows in quads. */
 static void pack_panel(const uint8_t *b, int64_t k, int64_t n, int64_t cols, uint8_t flip, uint8_t *to) {

@@ -34,8 +34,10 @@ from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_gemm_bytes"
+VNNI: Final = "gw_gemm_bytes_vnni"
+"""The same kernel without AMX, even on CPUs that have it."""
 WIDE: Final = "gw_gemm_bytes_wide"
-"""The same kernel without AVX512-VNNI, even on CPUs that have it."""
+"""The same kernel without AMX and AVX512-VNNI, even on CPUs that have them."""
 PACK: Final = "gw_pack_bytes"
 
 
@@ -176,7 +178,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         bounds=stride_bounds(ABI.args, "a", "b", "c", "za", "zb") | within(FLAG, "a_signed", "b_signed"),
         tiles=Tiles(a.batch0 * a.batch1, a.m, a.n),
     )
-    return made, replace(made, symbol=WIDE), _pack_extent(isa)
+    return made, replace(made, symbol=VNNI), replace(made, symbol=WIDE), _pack_extent(isa)
 
 
 def _pack_extent(isa: Isa) -> Extent:

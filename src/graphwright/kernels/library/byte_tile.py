@@ -65,14 +65,14 @@ def as_signed(x: Array) -> Array:
 
 
 def byte_tiles(isa: Isa, *, a_signed: bool) -> str:
-    """The micro-kernels of ``run_byte_tile(wide, rows, vectors, quads, a, b, &t)``, for up to
+    """The micro-kernels of ``run_byte_tile(unit, rows, vectors, quads, a, b, &t)``, for up to
     :data:`TILE_ROWS` rows of packed A. ``a_signed``: A is the signed operand and B the unsigned one; else the
-    reverse. ``wide``: do not use VNNI, even if the CPU has it.
+    reverse. Those with AMX are in ``amx_tile.h``.
     """
     columns = vectors_of(isa)
     plain = ByteTile(4, columns, vnni=False)
     tiles = [plain] + ([ByteTile(TILE_ROWS, columns, vnni=True)] if isa.vector_bytes == 64 else [])
-    constants = f"#define RUN {RUN}\n#define TILE_ROWS {TILE_ROWS}\n"
+    constants = f"#define RUN {RUN}\n#define TILE_ROWS {TILE_ROWS}\n#define A_SIGNED {int(a_signed)}\n"
     return "\n".join(
         [constants, '#include "library/byte_tile.h"\n', *(_table(tile, a_signed) for tile in tiles)]
     )

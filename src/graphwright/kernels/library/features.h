@@ -1,4 +1,5 @@
-/* CPU features beyond the ISA level. Each is queried once, since a virtual machine traps CPUID. */
+/* CPU features beyond the ISA level. Each is queried once, since a virtual machine traps CPUID. AMX_TARGET is
+ * the attribute of functions that use AMX, if the compiler knows it. */
 
 #ifndef GW_FEATURES_H
 #define GW_FEATURES_H
@@ -38,9 +39,39 @@ GW_INLINE int has_bf16(void) {
     static int known;
     return has_feature(&known, ask_bf16);
 }
+
+#if defined __clang__ || __GNUC__ >= 11
+#define AMX_TARGET __attribute__((target("amx-tile,amx-int8")))
+
+/* Asks Linux for the state of AMX registers, which a process must do once (arch_prctl, request
+ * ARCH_REQ_XCOMP_PERM, component 18). */
+GW_INLINE int may_use_amx(void) {
+    int64_t result = 158;
+    __asm__ volatile("syscall" : "+a"(result) : "D"(0x1023), "S"(18) : "rcx", "r11", "memory");
+    return result == 0;
+}
+
+/* AMX-TILE and AMX-INT8: leaf 7, EDX bits 24 and 25; the system enables them by XCR0 bits 17 and 18. */
+GW_INLINE int ask_amx(void) {
+    const uint32_t tile_and_int8 = 3u << 24, states = 3u << 17;
+    uint32_t a, b, c, d = 0, enabled = 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & tile_and_int8) != tile_and_int8)
+        return 0;
+    __asm__("xgetbv" : "=a"(enabled), "=d"(d) : "c"(0));
+    return (enabled & states) == states && may_use_amx();
+}
+GW_INLINE int has_amx(void) {
+    static int known;
+    return has_feature(&known, ask_amx);
+}
+#else
+GW_INLINE int has_amx(void) { return 0; }
+#endif
+
 #else
 GW_INLINE int has_vnni(void) { return 0; }
 GW_INLINE int has_bf16(void) { return 0; }
+GW_INLINE int has_amx(void) { return 0; }
 #endif
 
 #endif

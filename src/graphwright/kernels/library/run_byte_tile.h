@@ -1,4 +1,4 @@
-/* Chooses among the micro-kernels of byte_tile.py: those with VNNI if the CPU has it. */
+/* Chooses among the micro-kernels of bytes: with AMX, with AVX512-VNNI (byte_tile.py), or with neither. */
 
 #ifndef GW_RUN_BYTE_TILE_H
 #define GW_RUN_BYTE_TILE_H
@@ -6,8 +6,36 @@
 #include "library/byte_tile.h"
 #include "library/features.h"
 
-static void run_wide(int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a, const uint8_t *b,
-                     const struct byte_tile *t) {
+#ifdef AMX_TARGET
+#include "library/amx_tile.h"
+#endif
+
+/* What multiplies bytes. */
+enum byte_unit { AS_16_BITS, WITH_VNNI, WITH_AMX };
+
+GW_INLINE enum byte_unit best_byte_unit(void) {
+    return has_amx() ? WITH_AMX : has_vnni() ? WITH_VNNI : AS_16_BITS;
+}
+
+/* Begins products of so many quads of k on this thread. */
+static void start_byte_tiles(enum byte_unit unit, int64_t quads) {
+    (void)unit, (void)quads;
+#ifdef AMX_TARGET
+    if (unit == WITH_AMX)
+        configure_tiles(quads);
+#endif
+}
+
+static void end_byte_tiles(enum byte_unit unit) {
+    (void)unit;
+#ifdef AMX_TARGET
+    if (unit == WITH_AMX)
+        release_tiles();
+#endif
+}
+
+static void run_in_16_bits(int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a, const uint8_t *b,
+                           const struct byte_tile *t) {
     for (int64_t r = 0; r < rows; r += 4) {
         struct byte_tile part = *t;
         part.from += t->from_rows ? r : 0;
@@ -16,20 +44,22 @@ static void run_wide(int64_t rows, int64_t vectors, int64_t quads, const uint8_t
     }
 }
 
-#if VL == 16
-GW_INLINE void run_byte_tile(int wide, int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a,
-                             const uint8_t *b, const struct byte_tile *t) {
-    if (wide)
-        run_wide(rows, vectors, quads, a, b, t);
-    else
-        vnni_of[rows - 1][vectors - 1](quads, a, b, t);
-}
-#else
-GW_INLINE void run_byte_tile(int wide, int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a,
-                             const uint8_t *b, const struct byte_tile *t) {
-    (void)wide;
-    run_wide(rows, vectors, quads, a, b, t);
-}
+GW_INLINE void run_byte_tile(enum byte_unit unit, int64_t rows, int64_t vectors, int64_t quads,
+                             const uint8_t *a, const uint8_t *b, const struct byte_tile *t) {
+#ifdef AMX_TARGET
+    if (unit == WITH_AMX) {
+        run_amx(rows, vectors, quads, a, b, t);
+        return;
+    }
 #endif
+#if VL == 16
+    if (unit == WITH_VNNI) {
+        vnni_of[rows - 1][vectors - 1](quads, a, b, t);
+        return;
+    }
+#endif
+    (void)unit;
+    run_in_16_bits(rows, vectors, quads, a, b, t);
+}
 
 #endif

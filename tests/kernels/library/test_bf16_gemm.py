@@ -78,7 +78,7 @@ class Product:
         return self.c.copy()
 
     def check(self, tolerance: float = 1e-5) -> None:
-        for name in (bf16_gemm.PACKED, bf16_gemm.WIDE) if self.packed else ("",):
+        for name in (bf16_gemm.PACKED, bf16_gemm.VECTORS, bf16_gemm.WIDE) if self.packed else ("",):
             near(self.run(name), self.expected, tolerance)
 
 
@@ -165,5 +165,5 @@ def test_rounding_is_to_the_nearest_with_halves_to_even(isa: Isa) -> None:
     values = np.concatenate([bits.view(np.float32), -bits.view(np.float32), [3.4e38, -3.4e38]])
     a = values.astype(np.float32)[:, None]
     product = Product(isa, a, np.ones((1, 1), np.float32))
-    for name in (bf16_gemm.PACKED, bf16_gemm.WIDE):
+    for name in (bf16_gemm.PACKED, bf16_gemm.VECTORS, bf16_gemm.WIDE):
         np.testing.assert_array_equal(product.run(name), a.astype(BF16).astype(np.float32))

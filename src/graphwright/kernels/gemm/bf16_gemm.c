@@ -21,6 +21,8 @@ struct product {
 
 static const struct given *given_of(const struct gemm *g) { return &((const struct product *)g)->given; }
 
+static int64_t tile_rows(const struct gemm *g) { return g->unit == WITH_AMX ? MOST_TILE_ROWS : MR; }
+
 static int reads_in_place(const struct gemm *g) { return g->s.a_k == 1; }
 
 static void fetch_a(const struct gemm *g, const struct block *o, int64_t row, int64_t k0, struct tile *t) {
@@ -60,7 +62,7 @@ static void pack_row(const struct gemm *g, const struct block *o, int64_t row, i
 static void pack_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t k0,
                       int64_t depth, float *to) {
     for (int64_t r = 0; r < rows; r++)
-        pack_row(g, o, row + r, k0, depth, to + r * K_RUN, MR * K_RUN);
+        pack_row(g, o, row + r, k0, depth, to + r * K_RUN, tile_rows(g) * K_RUN);
 }
 
 /* Interleaves two rows of B to pairs, for the first n of VL columns. */
@@ -115,28 +117,38 @@ static int32_t run_few(const struct gemm *g, const struct block *o, float *scrat
 }
 #endif
 
+/* The fewest rows that AMX multiplies faster than AVX512-BF16. */
+enum { AMX_LEAST_ROWS = 5 };
+
+static enum pair_unit best_pair_unit(int64_t rows) {
+    if (has_amx() && rows >= AMX_LEAST_ROWS)
+        return WITH_AMX;
+    return has_bf16() ? WITH_BF16 : WITH_FMA;
+}
+
 /* Whether tiles can read pairs of A in place: rows are whole pairs and do not map to the same set of the L1
  * cache. */
 static int can_read_in_place(const struct product *p) {
     const struct gemm_args *s = &p->given.s;
     const int64_t past = s->a_m / 2 & (SET_PERIOD - 1);
-    return VL == 16 && !p->given.a.single && s->a_k == 1 && p->g.scale == 1 && s->k % 2 == 0 &&
-           s->a_m % 2 == 0 && s->a_batch0 % 2 == 0 && s->a_batch1 % 2 == 0 && past >= SET_APART &&
-           past <= SET_PERIOD - SET_APART;
+    return VL == 16 && p->g.unit != WITH_AMX && !p->given.a.single && s->a_k == 1 && p->g.scale == 1 &&
+           s->k % 2 == 0 && s->a_m % 2 == 0 && s->a_batch0 % 2 == 0 && s->a_batch1 % 2 == 0 &&
+           past >= SET_APART && past <= SET_PERIOD - SET_APART;
 }
 
 /* Converts g to a product of pairs; *_single says whether an operand is f32. */
-static struct product in_pairs(struct gemm g, int a_single, int b_single, int packed, int native) {
+static struct product in_pairs(struct gemm g, int a_single, int b_single, int packed, enum pair_unit unit) {
     struct product p = {.g = g};
     struct gemm_args *s = &p.g.s;
+    const int native = unit != WITH_FMA;
+    p.g.packed = packed;
+    p.g.unit = unit;
     p.given = (struct given){
         .s = *s,
         .a = {g.a, a_single, native},
         .b = {g.b, b_single, native},
     };
     const int in_place = can_read_in_place(&p);
-    p.g.packed = packed;
-    p.g.wide = !native;
     s->k = ceildiv(s->k, 2);
     s->a_batch0 = in_place ? s->a_batch0 / 2 : 0;
     s->a_batch1 = in_place ? s->a_batch1 / 2 : 0;
@@ -147,36 +159,56 @@ static struct product in_pairs(struct gemm g, int a_single, int b_single, int pa
     return p;
 }
 
-static struct product product_of(void *const *buf, const int64_t *arg, int packed, int native) {
+static struct product product_of(void *const *buf, const int64_t *arg, int packed, enum pair_unit most) {
     const int64_t *own = arg + GEMM_ARGS;
-    return in_pairs(gemm_of(buf, arg, BF16_ARGS), (int)own[0], (int)own[1], packed, native);
+    const struct gemm g = gemm_of(buf, arg, BF16_ARGS);
+    const enum pair_unit best = best_pair_unit(g.s.m);
+    return in_pairs(g, (int)own[0], (int)own[1], packed, best < most ? best : most);
 }
 
-static int32_t run(const struct product *p, int64_t begin, int64_t end, float *scratch) {
+static int32_t run_tiles(const struct product *p, int64_t begin, int64_t end, float *scratch) {
 #ifdef STREAM_CELLS
-    if (p->g.packed && p->g.s.m <= FEW_ROWS && !p->g.wide)
+    if (p->g.packed && p->g.s.m <= FEW_ROWS && p->g.unit == WITH_BF16)
         return run_units(&p->g, begin, end, scratch, run_few, 1);
 #endif
     return run_units(&p->g, begin, end, scratch, run_block, 0);
 }
 
+static int32_t run(const struct product *p, int64_t begin, int64_t end, float *scratch) {
+#ifdef AMX_TARGET
+    if (p->g.unit == WITH_AMX) {
+        configure_tiles(AMX_ROWS, AMX_ROWS);
+        const int32_t error = run_tiles(p, begin, end, scratch);
+        release_tiles();
+        return error;
+    }
+#endif
+    return run_tiles(p, begin, end, scratch);
+}
+
 GW_KERNEL(gw_gemm_bf16) {
-    const struct product p = product_of(buf, arg, 0, has_bf16());
+    const struct product p = product_of(buf, arg, 0, WITH_AMX);
     return run(&p, begin, end, scratch);
 }
 
 GW_KERNEL(gw_gemm_bf16_packed) {
-    const struct product p = product_of(buf, arg, 1, has_bf16());
+    const struct product p = product_of(buf, arg, 1, WITH_AMX);
+    return run(&p, begin, end, scratch);
+}
+
+GW_KERNEL(gw_gemm_bf16_vectors) {
+    const struct product p = product_of(buf, arg, 1, WITH_BF16);
     return run(&p, begin, end, scratch);
 }
 
 GW_KERNEL(gw_gemm_bf16_wide) {
-    const struct product p = product_of(buf, arg, 1, 0);
+    const struct product p = product_of(buf, arg, 1, WITH_FMA);
     return run(&p, begin, end, scratch);
 }
 
 GW_KERNEL(gw_gemm_bf16_dual) {
     const int a_single = (int)arg[DUAL_ARGS];
-    const struct product p = in_pairs(dual_of(buf, arg, BF16_DUAL_ARGS), a_single, 0, 1, has_bf16());
+    const struct gemm g = dual_of(buf, arg, BF16_DUAL_ARGS);
+    const struct product p = in_pairs(g, a_single, 0, 1, best_pair_unit(g.s.m));
     return run(&p, begin, end, scratch);
 }

@@ -27,8 +27,14 @@ from graphwright.targets.cpu.isa import Isa
 PACKED: Final = "gw_gemm_bf16_packed"
 UNPACKED: Final = "gw_gemm_bf16"
 DUAL: Final = "gw_gemm_bf16_dual"
+VECTORS: Final = "gw_gemm_bf16_vectors"
+""":data:`PACKED` without AMX, even on CPUs that have it."""
 WIDE: Final = "gw_gemm_bf16_wide"
-""":data:`PACKED` without AVX512-BF16, even on CPUs that have it."""
+""":data:`PACKED` without AMX and AVX512-BF16, even on CPUs that have them."""
+
+
+_AMX_TILE_ROWS: Final = 32
+"""The rows of a tile with AMX: two registers, which share the loads of B."""
 
 
 class Bf16Args(NamedTuple):
@@ -59,8 +65,15 @@ def grid(isa: Isa, args: GemmArgs) -> Dim:
 def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
     """The bytes of a GEMM with K in pairs; if A has few rows, its packed rows are next to their sums."""
     pairs = _pairs(args)
+    most = maximum(*(gemm.scratch_bytes(isa, pairs, packed=packed, tile_rows=n) for n in _tile_rows(isa)))
     few = 4 * gemm.FEW_ROWS * (ceildiv(pairs.k, K_RUN) * K_RUN + 4 * gemm.panel_columns(isa))
-    return maximum(gemm.scratch_bytes(isa, pairs, packed=packed), few if packed else 0)
+    return maximum(most, few if packed else 0)
+
+
+def _tile_rows(isa: Isa) -> tuple[int, ...]:
+    """The rows of the tiles of all units that the ISA can have."""
+    own = gemm.tile_shape(isa).rows
+    return (own, _AMX_TILE_ROWS) if isa.vector_bytes == 64 else (own,)
 
 
 _EFFICIENCY: Final = {"v3": 40, "v4": 94}
@@ -108,6 +121,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     packed = _extent(isa, PACKED, in_panels, scratch_bytes(isa, a, packed=True))
     return (
         packed,
+        replace(packed, symbol=VECTORS),
         replace(packed, symbol=WIDE),
         _extent(isa, UNPACKED, plain, scratch_bytes(isa, a, packed=False)),
         _dual_extent(isa),
@@ -133,7 +147,8 @@ def header(isa: Isa) -> str:
     """The generated header of ``bf16_gemm.c``."""
     shape = gemm.tile_shape(isa)
     own = f"enum {{ BF16_ARGS = GEMM_ARGS + {len(Bf16Args._fields)}, BF16_DUAL_ARGS = DUAL_ARGS + 1 }};\n"
-    return "\n".join([gemm.constants(isa), own, grids.c_text(), pair_tiles(shape, isa), _streams(isa)])
+    constants = gemm.constants(isa, max(_tile_rows(isa)))
+    return "\n".join([constants, own, grids.c_text(), pair_tiles(shape, isa), _streams(isa)])
 
 
 def _streams(isa: Isa) -> str:

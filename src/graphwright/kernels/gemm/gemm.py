@@ -156,10 +156,12 @@ def grid(isa: Isa, args: GemmArgs) -> Dim:
     return grids.units(args.batch0 * args.batch1, blocks, tiles, args.n, panel_columns(isa))
 
 
-def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
-    """The bytes of packed A, of one panel of B, and of partial sums between blocks of K."""
-    shape, width = tile_shape(isa), panel_columns(isa)
-    rows = minimum(ceildiv(args.m, shape.rows) * shape.rows, _BLOCK_ROWS)
+def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool, tile_rows: int | None = None) -> Dim:
+    """The bytes of packed A, of one panel of B, and of partial sums between blocks of K. ``tile_rows``: by
+    default those of :func:`tile_shape`.
+    """
+    width, height = panel_columns(isa), tile_rows or tile_shape(isa).rows
+    rows = ceildiv(minimum(args.m, _BLOCK_ROWS), height) * height
     panels = minimum(ceildiv(args.n, width), _RUN_PANELS)
     panel = 0 if packed else minimum(args.k, K_BLOCK) * width
     sums = minimum(maximum(args.k - K_BLOCK, 0), 1) * rows * panels * width
@@ -347,11 +349,14 @@ def dual_extent(isa: Isa, name: str, left: Reach, depth: Dim, scratch: Dim) -> E
     )
 
 
-def constants(isa: Isa) -> str:
-    """Arguments, and sizes of tiles and blocks, as C."""
+def constants(isa: Isa, most_tile_rows: int | None = None) -> str:
+    """Arguments, and sizes of tiles and blocks, as C. ``most_tile_rows``: by default those of
+    :func:`tile_shape`.
+    """
     shape = tile_shape(isa)
     return f"""{ABI.c_text()}{DUAL_ABI.c_text()}
 #define MR {shape.rows} /* rows of a tile */
+#define MOST_TILE_ROWS {most_tile_rows or shape.rows}
 #define NR {shape.columns(isa)} /* columns of a tile, and of a panel of B */
 #define HELD {_HELD} /* tiles that wait for a hook */
 #define K_BLOCK {K_BLOCK}

@@ -20,7 +20,7 @@ struct gemm {
     const int64_t *hook_arg;
     float scale, clip[2];
     int packed;                /* B is packed in panels */
-    int wide;                  /* for pairs: the CPU has no instructions for them */
+    enum pair_unit unit;       /* for pairs: what multiplies them */
     const struct codes *codes; /* B is quantized */
 };
 

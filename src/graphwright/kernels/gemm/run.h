@@ -1,11 +1,13 @@
 /* The loops of a GEMM, for any type of operands. The including file says how operands are read: it defines
- * reads_in_place, fetch_a, pack_tile, pack_panel and next_panel. */
+ * tile_rows, reads_in_place, fetch_a, pack_tile, pack_panel and next_panel. */
 
 #ifndef GW_GEMM_RUN_H
 #define GW_GEMM_RUN_H
 
 #include "gemm/problem.h"
 
+/* The rows of a tile, at most MOST_TILE_ROWS. */
+static int64_t tile_rows(const struct gemm *g);
 /* Whether tiles read the rows of A in place, without packing. */
 static int reads_in_place(const struct gemm *g);
 /* Prefetches the rows of A from `row` on, which the next tile reads. */
@@ -66,6 +68,7 @@ enum { FETCHED_DEPTH = 512 }; /* a load from memory takes as long as so many val
 /* How the tiles of a block are computed, and where. */
 struct walk {
     int64_t count;                   /* row tiles */
+    int64_t tile_rows;               /* the most rows of one */
     int64_t row_of[BLOCK_TILES + 1]; /* the first row of each row tile */
     int64_t k_blocks;
     int64_t held;    /* tiles that are delivered together */
@@ -104,14 +107,14 @@ static int32_t run_panel(const struct gemm *g, const struct block *o, const stru
     }
     for (int64_t i = 0; i < count; i++) {
         const int64_t row = w->row_of[i], rows = w->row_of[i + 1] - row, first = w->row_of[i - i % w->held];
-        float *a = w->a_tiles + i * MR * A_PITCH;
+        float *a = w->a_tiles + i * w->tile_rows * A_PITCH;
         if (is_first && !w->in_place) /* right before the first use, so that it is in the cache */
             pack_tile(g, o, row, rows, k0, depth, a);
-        float *sum = w->sums + (((p - o->panel0) * results + result) * count + i) * MR * NR;
+        float *sum = w->sums + (((p - o->panel0) * results + result) * count + i) * w->tile_rows * NR;
         struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR};
         t.to = sum;
         t.to_ld = NR;
-        t.wide = g->wide;
+        t.unit = g->unit;
         if (is_first && i + 1 < count)
             fetch_a(g, o, row + rows, k0, &t);
         else
@@ -138,14 +141,24 @@ static int32_t run_panel(const struct gemm *g, const struct block *o, const stru
     return 0;
 }
 
+/* Cuts the rows of a block into tiles. Tiles of MR rows are those of the grid. */
+static void cut_rows(const struct gemm *g, const struct block *o, struct walk *w) {
+    const int64_t tiles = ceildiv(g->s.m, MR);
+    const int64_t first = part_begin(g->s.m, o->tile0, tiles), end = part_begin(g->s.m, o->tile1, tiles);
+    w->count = w->tile_rows == MR ? o->tile1 - o->tile0 : ceildiv(end - first, w->tile_rows);
+    for (int64_t i = 0; i <= w->count; i++)
+        w->row_of[i] = w->tile_rows == MR ? part_begin(g->s.m, o->tile0 + i, tiles)
+                                          : smaller(first + i * w->tile_rows, end);
+}
+
 static int32_t run_block(const struct gemm *g, const struct block *o, float *scratch) {
-    const int64_t m = g->s.m, k = g->s.k, tiles = ceildiv(m, MR);
-    const int64_t block_rows = smaller(tiles, BLOCK_TILES) * MR;
+    const int64_t m = g->s.m, k = g->s.k, height = tile_rows(g);
+    const int64_t block_rows = ceildiv(smaller(m, BLOCK_TILES * MR), height) * height;
     const int results = results_of(g);
-    float room[MR * NR] __attribute__((aligned(64)));
+    float room[MOST_TILE_ROWS * NR] __attribute__((aligned(64)));
     float out[2 * BLOCK_TILES * MR * NR] __attribute__((aligned(64)));
     struct walk w = {
-        .count = o->tile1 - o->tile0,
+        .tile_rows = height,
         .k_blocks = k > K_BLOCK ? ceildiv(k, K_BLOCK) : 1,
         /* With several products, all row tiles are delivered together. */
         .held = results > 1 ? BLOCK_TILES
@@ -161,8 +174,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
         .out = out,
     };
     w.sums = w.b_panel + (g->packed ? 0 : smaller(k, K_BLOCK) * NR);
-    for (int64_t i = 0; i <= w.count; i++)
-        w.row_of[i] = part_begin(m, o->tile0 + i, tiles);
+    cut_rows(g, o, &w);
     for (int64_t kb = 0; kb < w.k_blocks; kb++)
         for (int64_t p = o->panel0; p < o->panel1; p++)
             for (int result = 0; result < results; result++) {

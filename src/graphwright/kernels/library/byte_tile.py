@@ -67,7 +67,7 @@ def as_signed(x: Array) -> Array:
 def byte_tiles(isa: Isa, *, a_signed: bool) -> str:
     """The micro-kernels of ``run_byte_tile(unit, rows, vectors, quads, a, b, &t)``, for up to
     :data:`TILE_ROWS` rows of packed A. ``a_signed``: A is the signed operand and B the unsigned one; else the
-    reverse. Those with AMX are in ``amx_tile.h``.
+    reverse. Those with AMX are in ``amx_byte_tile.h``.
     """
     columns = vectors_of(isa)
     plain = ByteTile(4, columns, vnni=False)

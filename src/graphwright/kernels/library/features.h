@@ -41,7 +41,7 @@ GW_INLINE int has_bf16(void) {
 }
 
 #if defined __clang__ || __GNUC__ >= 11
-#define AMX_TARGET __attribute__((target("amx-tile,amx-int8")))
+#define AMX_TARGET __attribute__((target("amx-tile,amx-int8,amx-bf16")))
 
 /* Asks Linux for the state of AMX registers, which a process must do once (arch_prctl, request
  * ARCH_REQ_XCOMP_PERM, component 18). */
@@ -51,11 +51,12 @@ GW_INLINE int may_use_amx(void) {
     return result == 0;
 }
 
-/* AMX-TILE and AMX-INT8: leaf 7, EDX bits 24 and 25; the system enables them by XCR0 bits 17 and 18. */
+/* AMX-BF16, AMX-TILE and AMX-INT8: leaf 7, EDX bits 22, 24 and 25; the system enables the registers by XCR0
+ * bits 17 and 18. */
 GW_INLINE int ask_amx(void) {
-    const uint32_t tile_and_int8 = 3u << 24, states = 3u << 17;
+    const uint32_t parts = 1u << 22 | 3u << 24, states = 3u << 17;
     uint32_t a, b, c, d = 0, enabled = 0;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & tile_and_int8) != tile_and_int8)
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & parts) != parts)
         return 0;
     __asm__("xgetbv" : "=a"(enabled), "=d"(d) : "c"(0));
     return (enabled & states) == states && may_use_amx();

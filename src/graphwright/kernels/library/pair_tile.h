@@ -6,6 +6,10 @@
 #include "library/pairs.h"
 #include "library/tile.h"
 
+#ifdef AMX_TARGET
+#include "library/amx_pair_tile.h"
+#endif
+
 /* c += both products of each pair. */
 #define DOT_PAIRS(c, a, b) __asm__("vdpbf16ps %1, %2, %0" : "+v"(c) : "v"(a), "v"(b))
 

@@ -7,7 +7,7 @@
 #include "library/features.h"
 
 #ifdef AMX_TARGET
-#include "library/amx_tile.h"
+#include "library/amx_byte_tile.h"
 #endif
 
 /* What multiplies bytes. */
@@ -22,7 +22,7 @@ static void start_byte_tiles(enum byte_unit unit, int64_t quads) {
     (void)unit, (void)quads;
 #ifdef AMX_TARGET
     if (unit == WITH_AMX)
-        configure_tiles(quads);
+        configure_tiles(TILE_ROWS, quads % AMX_ROWS);
 #endif
 }
 

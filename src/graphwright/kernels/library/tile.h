@@ -8,6 +8,9 @@
 /* The accumulating form of the FMA: GCC would choose other forms, which need moves between registers. */
 #define ACCUMULATE(c, a, b) __asm__("vfmadd231ps %1, %2, %0" : "+v"(c) : "v"(a), "v"(b))
 
+/* What multiplies pairs of bf16: f32 FMAs of their halves, AVX512-BF16, or AMX. */
+enum pair_unit { WITH_FMA, WITH_BF16, WITH_AMX };
+
 /* A tile starts from zeros, from one number per row, or from a whole tile in memory, and is stored to `to`.
  */
 enum { FROM_ZERO, FROM_ROWS, FROM_TILE };
@@ -22,7 +25,7 @@ struct tile {
     int64_t ahead_step;  /* elements between cache lines that are prefetched every 2 values of k, */
     int64_t ahead_skip;  /* and the step after each K_RUN values */
     int64_t ahead_lines; /* for streamed panels: cache lines to prefetch per iteration */
-    int wide;            /* for pairs: the CPU has no instructions for them */
+    enum pair_unit unit; /* for pairs: what multiplies them */
 };
 
 #endif

@@ -88,10 +88,29 @@ def _halves(shape: TileShape, in_place: bool) -> str:
     return f"tile_of_halves(rows, vectors, k, a, {rows}, b, ldb, t);"
 
 
+def _other_units(shape: TileShape, in_place: bool) -> str:
+    """Returns from the function if pairs are not multiplied with AVX512-BF16. AMX only reads packed A."""
+    with_fma = f"""\
+    if (t->unit == WITH_FMA) {{
+        {_halves(shape, in_place)}
+        return;
+    }}
+"""
+    with_amx = """\
+#ifdef AMX_TARGET
+    if (t->unit == WITH_AMX) {
+        pair_tile_with_amx(rows, vectors, k, a, b, ldb, t);
+        return;
+    }
+#endif
+"""
+    return with_fma + ("" if in_place else with_amx)
+
+
 def _table(shape: TileShape, isa: Isa, *, in_place: bool, pairs: bool = False) -> str:
     sizes = [[(r, v) for v in range(1, shape.vectors + 1)] for r in range(1, shape.rows + 1)]
     variants = [[_Tile(shape, isa, r, v, in_place, pairs) for r, v in row] for row in sizes]
-    otherwise = f"if (t->wide)\n        {_halves(shape, in_place)}\n    else\n        " if pairs else ""
+    others = _other_units(shape, in_place) if pairs else ""
     functions = "".join(variant.text() for row in variants for variant in row)
     table = ",\n".join(f"    {{{', '.join(variant.name for variant in row)}}}" for row in variants)
     suffix, lda, value = ("_in_place", "int64_t lda, ", "lda, ") if in_place else ("", "", "")
@@ -105,7 +124,7 @@ static const tile{suffix}_fn tile{suffix}_of[{shape.rows}][{shape.vectors}] = {{
 
 static void run_tile{suffix}(int64_t rows, int64_t vectors, int64_t k, const float *a, {lda}const float *b,
                      int64_t ldb, const struct tile *t) {{
-    {otherwise}tile{suffix}_of[rows - 1][vectors - 1](k, a, {value}b, ldb, t);
+{others}    tile{suffix}_of[rows - 1][vectors - 1](k, a, {value}b, ldb, t);
 }}
 """
 

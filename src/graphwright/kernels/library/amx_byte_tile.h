@@ -1,55 +1,17 @@
-/* Tiles of products of bytes with AMX: registers of 16 rows of 64 bytes, and an instruction that adds the
- * products of 16 quads of k (Intel, Architecture Instruction Set Extensions Programming Reference, 2020). The
- * including file defines A_SIGNED. */
+/* Tiles of products of bytes with AMX; the including file defines A_SIGNED. Registers 0 to 2 are the sums of
+ * the vectors of columns. */
 
-#ifndef GW_AMX_TILE_H
-#define GW_AMX_TILE_H
+#ifndef GW_AMX_BYTE_TILE_H
+#define GW_AMX_BYTE_TILE_H
 
+#include "library/amx.h"
 #include "library/byte_tile.h"
 
-enum {
-    AMX_ROWS = 16,
-    AMX_ROW_BYTES = 64,
-};
-
-/* The operand of ldtilecfg. */
-struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-};
-
-/* Registers 0 to 2 are sums, one for each vector of columns; 3 is A; 4 and 5 are B; 6 and 7 are A and B for
- * the last quads of k, fewer than 16. */
-#define TILE_LOAD(tile, p, pitch)                                                                            \
-    __asm__ volatile("tileloadd (%0,%1), %%tmm" #tile : : "r"(p), "r"((int64_t)(pitch)) : "memory")
-#define TILE_STORE(tile, p, pitch)                                                                           \
-    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1)" : : "r"(p), "r"((int64_t)(pitch)) : "memory")
 #if A_SIGNED
 #define TILE_DOT(sums, a, b) __asm__ volatile("tdpbsud %tmm" #b ", %tmm" #a ", %tmm" #sums)
 #else
 #define TILE_DOT(sums, a, b) __asm__ volatile("tdpbusd %tmm" #b ", %tmm" #a ", %tmm" #sums)
 #endif
-
-/* Prepares the registers of this thread for products of so many quads of k. */
-AMX_TARGET static void configure_tiles(int64_t quads) {
-    struct tile_config config = {.palette = 1};
-    for (int i = 0; i < 6; i++) {
-        config.row_bytes[i] = AMX_ROW_BYTES;
-        config.rows[i] = i < 4 ? TILE_ROWS : AMX_ROWS;
-    }
-    const int64_t rest = quads % AMX_ROWS;
-    if (rest) {
-        config.row_bytes[6] = (uint16_t)(4 * rest);
-        config.rows[6] = TILE_ROWS;
-        config.row_bytes[7] = AMX_ROW_BYTES;
-        config.rows[7] = (uint8_t)rest;
-    }
-    __asm__ volatile("ldtilecfg %0" : : "m"(config));
-}
-
-/* Frees the registers, whose content is otherwise saved at each switch of threads. */
-AMX_TARGET static void release_tiles(void) { __asm__ volatile("tilerelease"); }
 
 AMX_TARGET static void start_tiles(int64_t vectors, const struct byte_tile *t) {
     int32_t rows[TILE_ROWS * VL] __attribute__((aligned(64)));

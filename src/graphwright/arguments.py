@@ -136,7 +136,7 @@ def read_shapes(shapes: AnyShapes | None, inputs: Sequence[str]) -> Shapes:
         return {}
     named = shapes if isinstance(shapes, Mapping) else _by_position(shapes, inputs)
     faults = Collector(OptionError)
-    made = {}
+    checked = {}
     for name, sizes in named.items():
         if isinstance(sizes, str):
             sizes = [size.strip() for size in sizes.split(",")] if sizes.strip() else []
@@ -144,9 +144,9 @@ def read_shapes(shapes: AnyShapes | None, inputs: Sequence[str]) -> Shapes:
             message = f"the sizes of input {name!r} must be a tuple of sizes, not {sizes!r:.100}"
             faults.add("shapes", message, hint=f"as in shapes={{{name!r}: (1, 3, 224, 224)}}")
             continue
-        made[name] = tuple(sizes)
+        checked[name] = tuple(sizes)
     faults.raise_if_any()
-    return made
+    return checked
 
 
 def _by_position(shapes: Any, inputs: Sequence[str]) -> Mapping[str, Any]:

@@ -151,9 +151,11 @@ def _executors(package: Package, options: Options, where: str) -> dict[str, Exec
     has_details = options.debug or package.options.get("debug") == "true" or options.crash_dir is not None
     label = None if options.no_crash_report and not has_details else where or "a model"
     shared = Shared(options.plan_cache, crash_label=label, crash_details=has_details)
-    made = {name: instantiate(package.only(name), options, recompiler, shared) for name in package.entries}
-    running = {name: executor for name, executor in made.items() if executor is not None}
-    return running if len(running) == len(made) else None
+    executors = {
+        name: instantiate(package.only(name), options, recompiler, shared) for name in package.entries
+    }
+    running = {name: executor for name, executor in executors.items() if executor is not None}
+    return running if len(running) == len(executors) else None
 
 
 def _with_plugins(package: Package, options: Options, where: str) -> dict[str, Executor] | None:

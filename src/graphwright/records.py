@@ -71,17 +71,17 @@ def _fields_of(cls: Any) -> dict[str, _Field]:
         if str(kind).partition("[")[0].endswith("ClassVar"):
             continue
         given = getattr(cls, name, MISSING)
-        made = given if isinstance(given, _Field) else _Field(given)
-        made.name, made.type = name, kind
-        if type(made.default).__hash__ is None:
+        entry = given if isinstance(given, _Field) else _Field(given)
+        entry.name, entry.type = name, kind
+        if type(entry.default).__hash__ is None:
             raise ValueError(f"{cls.__name__}.{name}: a mutable default needs a default_factory")
-        known[name] = made
-        if made is not given:
+        known[name] = entry
+        if entry is not given:
             continue
-        if made.default is MISSING:
+        if entry.default is MISSING:
             delattr(cls, name)
         else:
-            setattr(cls, name, made.default)
+            setattr(cls, name, entry.default)
     return known
 
 
@@ -94,9 +94,9 @@ class _Late:
         self._owner, self._name, self._make = owner, name, make
 
     def __get__(self, instance: object, cls: type | None = None) -> Any:
-        made = self._make(self._owner)
-        setattr(self._owner, self._name, made)
-        return made.__get__(instance, cls) if callable(made) else made
+        method = self._make(self._owner)
+        setattr(self._owner, self._name, method)
+        return method.__get__(instance, cls) if callable(method) else method
 
 
 def _init(cls: Any) -> Any:
@@ -115,9 +115,9 @@ def _init(cls: Any) -> Any:
         statements.append(assignment.format(name, value))
     if hasattr(cls, "__post_init__"):
         statements.append("self.__post_init__()")
-    made = _compiled(cls, "__init__", parameters, statements or ["pass"], scope)
-    made.__annotations__ = {name: each.type for name, each in cls.__record__.items()}
-    return made
+    init = _compiled(cls, "__init__", parameters, statements or ["pass"], scope)
+    init.__annotations__ = {name: each.type for name, each in cls.__record__.items()}
+    return init
 
 
 def _equal(cls: Any) -> Any:
@@ -141,9 +141,9 @@ def _compiled(
     """Compiles a method of ``cls`` from source, with the names in ``scope``."""
     body = "".join(f"\n    {statement}" for statement in statements)
     exec(f"def {name}({', '.join(parameters)}):{body}", scope)
-    made = scope[name]
-    made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.{name}"
-    return made
+    function = scope[name]
+    function.__module__, function.__qualname__ = cls.__module__, f"{cls.__qualname__}.{name}"
+    return function
 
 
 @reprlib.recursive_repr()
@@ -181,8 +181,8 @@ def _standard(frozen: bool, attribute: str, cls: Any) -> Any:
             default = {"default_factory": each.default_factory}
         shown = {"repr": each.repr, "compare": each.compare, "metadata": each.metadata}
         rows.append((each.name, each.type, standard.field(**default, **shown)))
-    made = standard.make_dataclass(cls.__name__, rows, init=False, repr=False, eq=False, frozen=frozen)
-    return getattr(made, attribute)
+    twin = standard.make_dataclass(cls.__name__, rows, init=False, repr=False, eq=False, frozen=frozen)
+    return getattr(twin, attribute)
 
 
 def _fields(record: Any) -> tuple[_Field, ...]:
@@ -194,12 +194,12 @@ def _replace(record: Any, /, **changes: Any) -> Any:
     if hasattr(cls, "__post_init__") or not changes.keys() <= cls.__record__.keys():
         state = {name: getattr(record, name) for name in cls.__record__}
         return cls(**{**state, **changes})
-    made = object.__new__(cls)  # no argument has a default to be found, and none is checked
+    copy = object.__new__(cls)  # no argument has a default to be found, and none is checked
     held = vars(record)
     state = held if len(held) == len(cls.__record__) else {name: held[name] for name in cls.__record__}
-    vars(made).update(state)
-    vars(made).update(changes)
-    return made
+    vars(copy).update(state)
+    vars(copy).update(changes)
+    return copy
 
 
 if TYPE_CHECKING:

@@ -88,8 +88,8 @@ def test_the_faster_one_is_taken_where_the_slower_is_registered_first() -> None:
     choice, kernels = chosen()
     assert kernels == ["fast0_0"]
     assert [offer.ns for offer in choice.offers] == [300, 900, 2000]
-    assert isinstance(choice.made, Run)
-    (launch,) = choice.made.launches
+    assert isinstance(choice.action, Run)
+    (launch,) = choice.action.launches
     assert isinstance(launch, Launch) and launch.kernel.symbol == "fast0_0"
 
 
@@ -109,7 +109,7 @@ def test_memory_of_the_operand_takes_no_time() -> None:
     register("one", 1)
     candidate(Trilu)(lambda node, context: Alias(node.operand(0)))
     choice, kernels = chosen()
-    assert kernels == [] and isinstance(choice.made, Alias)
+    assert kernels == [] and isinstance(choice.action, Alias)
 
 
 def test_a_users_own_goes_before_those_of_graphwright() -> None:
@@ -142,7 +142,7 @@ def test_what_does_not_apply_leaves_nothing_behind() -> None:
     candidate(Trilu)(generates_and_refuses)
     candidate(Trilu)(cannot)
     choice, kernels = chosen()
-    assert (choice.made, choice.reasons, kernels) == (None, ("not today", "not here"), [])
+    assert (choice.action, choice.reasons, kernels) == (None, ("not today", "not here"), [])
     register("last", 10**9)
     assert chosen()[1] == ["last0_0"]
 

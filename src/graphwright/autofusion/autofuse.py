@@ -132,8 +132,8 @@ def autofuse(
         fusion = fuse_model(module, target, options)
         if likely is not None:
             fuse_model(likely, target, options)
-        after, nodes = traffic(module), sum(_nodes_in(region_of(node)) for node in fusion.made)
-        noted = {METADATA: json.dumps({"regions": len(fusion.made), "nodes": nodes})} if nodes else {}
+        after, nodes = traffic(module), sum(_nodes_in(region_of(node)) for node in fusion.regions)
+        noted = {METADATA: json.dumps({"regions": len(fusion.regions), "nodes": nodes})} if nodes else {}
         write = functools.partial(write_model, metadata=noted, version=version, inline=inline)
         if library:
             written = _with_library(module, likely, write, wanted, left or {})
@@ -147,7 +147,7 @@ def autofuse(
         foreign=Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign)),
         candidates=fusion.considered,
         merges=fusion.merged,
-        regions=len(fusion.made),
+        regions=len(fusion.regions),
         fused_nodes=nodes,
         before=before,
         after=after,
@@ -212,7 +212,7 @@ def _with_programs(
     """The model whose programs are functions, their library, and the ops outside of them with the reasons."""
     programs = outline_programs(module)
     model = write(module)
-    library = build_library(module, model, programs.made, options, left)
+    library = build_library(module, model, programs.nodes, options, left)
     return model, library, {node.op.source_name: why for node, why in programs.outside.items()}
 
 

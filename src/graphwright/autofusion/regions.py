@@ -32,7 +32,7 @@ from graphwright.targets.base import Target
 class Fusion:
     """The new Fused nodes, the number of merges that were considered, and the number that were made."""
 
-    made: Sequence[Node]
+    regions: Sequence[Node]
     considered: int
     merged: int
 
@@ -40,16 +40,16 @@ class Fusion:
 def fuse_model(module: Module, target: Target, options: Options) -> Fusion:
     """Outlines the regions of ``module`` that ``target`` fuses as Fused nodes. Raises ModelError."""
     groups, verdicts = _groups(module, target, options)
-    made: list[Node] = []
+    regions: list[Node] = []
     for graph in list(graphs(module)):
         position = {node: k for k, node in enumerate(graph)}
         own = [sorted(group, key=position.__getitem__) for group in groups if group[0].graph is graph]
         kept = [part for group in own for part in connected_parts(group) if _is_worth_a_call(part)]
-        made += [outline(graph, part) for part in list(_without_cycles(kept))]
+        regions += [outline(graph, part) for part in list(_without_cycles(kept))]
         graph.sort()
-    for node in made:
+    for node in regions:
         region_of(node).name = region_name(region_of(node))
-    return Fusion(made, len(verdicts), verdicts.count(Verdict.TAKEN))
+    return Fusion(regions, len(verdicts), verdicts.count(Verdict.TAKEN))
 
 
 def _groups(module: Module, target: Target, options: Options) -> tuple[list[list[Node]], list[Verdict]]:

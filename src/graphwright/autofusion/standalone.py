@@ -105,21 +105,23 @@ def _require_native(package: Package) -> None:
 def _for_running(package: Package) -> Package:
     """``package`` without what only compiling and inspecting it need."""
     entries = {name: _entry_for_running(entry) for name, entry in package.entries.items()}
-    made: Package = replace(package, entries=entries, spare=no_weights)
-    return made
+    reduced: Package = replace(package, entries=entries, spare=no_weights)
+    return reduced
 
 
 def _entry_for_running(entry: Entry) -> Entry:
     executable = entry.executable
     bare = None if executable is None else map_programs(executable, _without_sources)
-    made: Entry = replace(entry, executable=bare, graph="", general="", report="", decisions="", remarks="")
-    return made
+    reduced: Entry = replace(
+        entry, executable=bare, graph="", general="", report="", decisions="", remarks=""
+    )
+    return reduced
 
 
 def _without_sources(program: Program) -> Program:
     targets = {isa: replace(target, sources={}) for isa, target in program.targets.items()}
-    made: Program = replace(program, targets=targets)
-    return made
+    reduced: Program = replace(program, targets=targets)
+    return reduced
 
 
 def _assumed(executable: Executable) -> Iterator[str]:

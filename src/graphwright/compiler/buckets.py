@@ -41,14 +41,14 @@ def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModu
     run_passes(module, shape_passes(module, options), options)
     bound = [_bound(module, row) for row in rows]
     _raise_faults(bound, rows, OptionError)
-    _refuse_open_sizes([made for made in bound if isinstance(made, Module)], rows)
-    inferred = [_inferred(made, options) for made in bound if isinstance(made, Module)]
+    _refuse_open_sizes([each for each in bound if isinstance(each, Module)], rows)
+    inferred = [_inferred(each, options) for each in bound if isinstance(each, Module)]
     _raise_faults(inferred, rows, ModelError)
-    made = tuple(made for made in inferred if isinstance(made, Module))
+    buckets = tuple(each for each in inferred if isinstance(each, Module))
     if gears.between == "pad":
-        refuse_padding(module, made)
+        refuse_padding(module, buckets)
     dynamic = clone_module(module) if gears.between == "dynamic" else None
-    return BucketModules(module, gears.between, made, dynamic)
+    return BucketModules(module, gears.between, buckets, dynamic)
 
 
 def _set_ranks(module: Module, row: Row) -> None:
@@ -77,11 +77,11 @@ def _inferred(module: Module, options: Options) -> Module | GraphwrightError:
 
 
 def _raise_faults(
-    made: Sequence[Module | GraphwrightError], rows: Sequence[Row], kind: type[GraphwrightError]
+    outcomes: Sequence[Module | GraphwrightError], rows: Sequence[Row], kind: type[GraphwrightError]
 ) -> None:
     """Raises ``kind`` with the faults of every gear that could not be made."""
     faults = Collector(kind)
-    for number, (outcome, row) in enumerate(zip(made, rows, strict=True)):
+    for number, (outcome, row) in enumerate(zip(outcomes, rows, strict=True)):
         if isinstance(outcome, GraphwrightError):
             faults.extend(
                 replace(d, message=f"gear {number} ({row_text(row)}): {d.message}")
@@ -109,32 +109,32 @@ def _refuse_open_sizes(modules: Sequence[Module], rows: Sequence[Row]) -> None:
 class Buckets:
     """An entry draft with a static program per bucket, and what runs other shapes."""
 
-    def __init__(self, made: BucketModules) -> None:
-        self._made = made
-        padded = padded_modules(made) if made.otherwise == "pad" else []
-        self.modules = [*made.buckets, *(padded if made.dynamic is None else [made.dynamic])]
+    def __init__(self, buckets: BucketModules) -> None:
+        self._buckets = buckets
+        padded = padded_modules(buckets) if buckets.otherwise == "pad" else []
+        self.modules = [*buckets.buckets, *(padded if buckets.dynamic is None else [buckets.dynamic])]
 
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
         """The entry: a dispatch by shape."""
-        joined = joined_module(self._made)
-        cases = tuple(made.executable for made in compiled)
+        joined = joined_module(self._buckets)
+        cases = tuple(each.executable for each in compiled)
         main = Dispatch(input_specs(joined), output_specs(joined), cases)
-        largest = _largest(self._made)
-        report = _report(self._made, largest, compiled[largest].report)
+        largest = _largest(self._buckets)
+        report = _report(self._buckets, largest, compiled[largest].report)
         stands = compiled[largest]
         return Finished(joined, Compiled(main, report, stands.decisions, records=stands.records))
 
 
-def _largest(made: BucketModules) -> int:
+def _largest(buckets: BucketModules) -> int:
     """Index of the largest bucket, which reports describe."""
-    elements = [sum(prod(v.type.sizes) for v in bucket.main.inputs) for bucket in made.buckets]
+    elements = [sum(prod(v.type.sizes) for v in bucket.main.inputs) for bucket in buckets.buckets]
     return elements.index(max(elements))
 
 
-def _report(made: BucketModules, largest: int, report: str) -> str:
+def _report(buckets: BucketModules, largest: int, report: str) -> str:
     """The list of buckets, then the ``report`` of the largest one."""
-    rows = [{value.name: value.type.sizes for value in bucket.main.inputs} for bucket in made.buckets]
+    rows = [{value.name: value.type.sizes for value in bucket.main.inputs} for bucket in buckets.buckets]
     lines = [f"  {number}: {row_text(row)}" for number, row in enumerate(rows)]
-    lines += ["  all other shapes: one program for dynamic dimensions"] if made.dynamic else []
+    lines += ["  all other shapes: one program for dynamic dimensions"] if buckets.dynamic else []
     head = f"gears, of which {largest} is reported below"
     return "\n".join(map(terminal, [head, *lines])) + "\n" + report

@@ -70,7 +70,7 @@ class CodeGeneration:
         self._modules, self._options, self._observe = modules, options, observe
         self._target, self._generated = target_of(options), GeneratedKernels()
         self._selections, selected = _select(modules, self._target, self._generated, options, observe)
-        self._records = [[*before, *made] for before, made in zip(records, selected, strict=True)]
+        self._records = [[*before, *selection] for before, selection in zip(records, selected, strict=True)]
         self._sources = sources_of(self._generated, self._target, options.debug)
         compiler = self._target.compiler(options)
         call = partial(compile_sources, self._sources, self._generated, compiler)

@@ -104,11 +104,11 @@ class Single:
 
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
         """The executable; behind a dispatch if it has guards."""
-        (made,) = compiled
-        made = replace(made, records=(*self.records, *made.records))
+        (only,) = compiled
+        only = replace(only, records=(*self.records, *only.records))
         if self.general is None or not self.module.symbols.guards:
-            return Finished(self.module, made)
-        guarded = replace(made, executable=jit_dispatch(self.general, (made.executable,)))
+            return Finished(self.module, only)
+        guarded = replace(only, executable=jit_dispatch(self.general, (only.executable,)))
         return Finished(self.module, guarded, self.general)
 
 
@@ -129,10 +129,10 @@ def compile_entries(
     """
     modules = [module for draft in drafts.values() for module in draft.modules]
     if options.device == "reference":
-        made, weights = interpreted_executables(modules)
+        executables, weights = interpreted_executables(modules)
     else:
-        made, weights = compile_executables(modules, options, observe, shared)
-    compiled = iter(made)
+        executables, weights = compile_executables(modules, options, observe, shared)
+    compiled = iter(executables)
     finished = {
         name: draft.finished([next(compiled) for _ in draft.modules]) for name, draft in drafts.items()
     }
@@ -147,7 +147,7 @@ def compile_entries(
         weights,
         options={
             **options.key(),
-            "tuning": digest_of(choice for each in made for choice in each.choices),
+            "tuning": digest_of(choice for each in executables for choice in each.choices),
             "fusion_model": edit_model.digest(),
         },
         spare=partial(UnpackedWeights, spare),

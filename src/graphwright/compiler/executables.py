@@ -64,13 +64,13 @@ def compile_executables(
     before = pack_weights(read, shared) if read else shared
     compiled, weights = _compile([*whole, *calls], options, observe, before)
     programs, called = iter(compiled[: len(whole)]), iter(compiled[len(whole) :])
-    made = [
+    executables = [
         _program(next(programs)) if draft is None else _host_program(draft, called, done or ())
         for draft, done in zip(drafts, records, strict=True)
     ]
     reported = [
         replace(each, report=with_dynamic(each.report, stays))
-        for each, stays in zip(made, dynamic, strict=True)
+        for each, stays in zip(executables, dynamic, strict=True)
     ]
     return reported, weights
 
@@ -93,15 +93,15 @@ def _compile(
     """Compiles ``units`` device by device; the weights of each device begin with those of the previous
     one.
     """
-    made: dict[Module, Compilation] = {}
+    compiled_modules: dict[Module, Compilation] = {}
     for device in dict.fromkeys(unit.device for unit in units):
         there = [unit for unit in units if unit.device == device]
         target = for_this_cpu(replace(options, device=device)) if device else options
         modules, prepared = [unit.module for unit in there], [unit.records for unit in there]
         target = tune(modules, [done is not None for done in prepared], target, observe)
         for compiled in compile_modules(modules, target, observe, weights, prepared):
-            made[compiled.module], weights = compiled, compiled.weights
-    return [made[unit.module] for unit in units], weights or pack_weights({})
+            compiled_modules[compiled.module], weights = compiled, compiled.weights
+    return [compiled_modules[unit.module] for unit in units], weights or pack_weights({})
 
 
 def _simplified(module: Module, options: Options, observe: Observer) -> list[Record] | None:
@@ -140,8 +140,8 @@ def _draft(
     return None if found.is_whole else HostProgramDraft(module, found, numbers)
 
 
-def _program(made: Compilation) -> Compiled:
-    return _compiled(made.program, made.report, made.records, made.records)
+def _program(compilation: Compilation) -> Compiled:
+    return _compiled(compilation.program, compilation.report, compilation.records, compilation.records)
 
 
 def _host_program(
@@ -149,8 +149,8 @@ def _host_program(
 ) -> Compiled:
     calls = {number: next(compiled) for number in draft.modules}
     program = draft.completed(calls)
-    report = host_program_report(program, {n: made.report for n, made in calls.items()})
-    records = [record for made in calls.values() for record in made.records]
+    report = host_program_report(program, {n: compilation.report for n, compilation in calls.items()})
+    records = [record for compilation in calls.values() for record in compilation.records]
     return _compiled(program, report, records, (*done, *records))
 
 

@@ -74,8 +74,8 @@ def compile_sources(
         return {}
     own = {name: files.pop(name) for name in generated.units.values()}
     binaries = _compile_plugins(own, generated, compiler)
-    made = compiler.compile(list(files.values()))
-    return {**dict(zip(files, made, strict=True)), **binaries}
+    objects = compiler.compile(list(files.values()))
+    return {**dict(zip(files, objects, strict=True)), **binaries}
 
 
 def _compile_plugins(

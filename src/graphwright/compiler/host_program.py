@@ -67,9 +67,9 @@ def _module_of(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
     """``region`` as the entry graph of a new module, with one further input for each of ``sizes`` that binds
     it.
     """
-    made = Module()
-    made.constants, made.hints = module.constants.copy(), dict(module.hints)
-    main = made.add_graph(clone_graph(region, "main"))
+    subgraph = Module()
+    subgraph.constants, subgraph.hints = module.constants.copy(), dict(module.hints)
+    main = subgraph.add_graph(clone_graph(region, "main"))
     taken = UniqueNames()
     for value in main.inputs:
         value.name = taken.take(value.name or "value")
@@ -77,12 +77,12 @@ def _module_of(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
         main.add_input(TensorType(U8, (symbol(size), 0)), taken.take(f"{SIZE_INPUT}{size}"))
     table = module.symbols
     bound = bound_by(main.inputs, ())
-    made.symbols = replace(
+    subgraph.symbols = replace(
         table.copy(),
         constraints={c: None for c in table.constraints if c.names <= bound},
         guards={g: None for g in table.guards if g.names <= bound},
     )
-    return made
+    return subgraph
 
 
 def _unbound_sizes(region: Graph) -> tuple[str, ...]:
@@ -143,12 +143,12 @@ class HostProgramDraft:
     def completed(self, compiled: Mapping[int, Compilation]) -> HostProgram:
         """The host program with its callees. Puts the compiled graphs back into the module."""
         callees: dict[int, Executable] = {}
-        for number, made in compiled.items():
+        for number, compilation in compiled.items():
             node, device = self._nodes[number], self.device(number)
-            callees[number] = replace(made.program, device=device)
-            node.regions = (_region(made.module.main, node),)
+            callees[number] = replace(compilation.program, device=device)
+            node.regions = (_region(compilation.module.main, node),)
             _place(node.regions[0].walk(), device)
-            self.module.constants.merge(made.module.constants)
+            self.module.constants.merge(compilation.module.constants)
         DeadCode().run(self.module, Record("dead_code"))
         program = with_callees(self._program, callees)
         return replace(program, guards=guard_texts(self.module), constraints=self._unchecked_constraints())
@@ -236,9 +236,9 @@ class HostProgramDraft:
             message = f"its inputs have unknown rank, which the device {group.device!r} does not support"
             raise ModelError(Diagnostic("device", message, group.nodes[0].location, hint))
         numbers = tuple(values.numbers[value] for value in inputs)
-        made = tuple(map(values.add, node.outputs))
+        results = tuple(map(values.add, node.outputs))
         callee = Dispatch(input_specs(module), output_specs(module), (), COMPILE, number)
-        return CallProgram(number, numbers, sizes, made, callee)
+        return CallProgram(number, numbers, sizes, results, callee)
 
 
 def _bind_size(node: Node, op: ops.BindSize, values: _Values) -> BindSize:
@@ -279,8 +279,8 @@ def _closed(nodes: Sequence[Node], name: str) -> tuple[Graph, list[Value], list[
         region.append(copy_node(node, copies))
     graph = nodes[0].graph
     assert graph is not None
-    made = [value for node in nodes for value in node.outputs]
-    outputs = [value for value in made if value in graph.outputs or not inside.issuperset(value.users)]
+    results = [value for node in nodes for value in node.outputs]
+    outputs = [value for value in results if value in graph.outputs or not inside.issuperset(value.users)]
     taken = UniqueNames()
     region.set_outputs([copies[v] for v in outputs], [taken.take(v.name or "value") for v in outputs])
     return region, inputs, outputs

@@ -169,8 +169,8 @@ def _has_no_fixed_size_elements(node: Node, known: set[str]) -> str:
 
 
 def _defines_sizes(node: Node, known: set[str]) -> str:
-    made = sorted(symbols_in(value.type for value in node.outputs) - known)
-    return f"the size {', '.join(made)} is data-dependent" if made else ""
+    defined = sorted(symbols_in(value.type for value in node.outputs) - known)
+    return f"the size {', '.join(defined)} is data-dependent" if defined else ""
 
 
 def _defines_rank(node: Node, known: set[str]) -> str:

@@ -235,22 +235,22 @@ def fusion_passes(target: Target, options: Options) -> tuple[Scheduled, ...]:
 
 
 def _passes(stages: Sequence[Stage], options: Options, target: Target | None = None) -> tuple[Scheduled, ...]:
-    made: list[Scheduled] = []
+    passes: list[Scheduled] = []
     for stage in stages:
         if stage.level > options.opt_level or not stage.has_passes:
             continue
         if stage.for_target is not None and target is not None:
-            made += stage.for_target(target, options)
+            passes += stage.for_target(target, options)
         if stage.for_options is not None:
-            made += stage.for_options(options)
-        made += (*stage.passes, StageEnd(stage.name))
-    return tuple(made)
+            passes += stage.for_options(options)
+        passes += (*stage.passes, StageEnd(stage.name))
+    return tuple(passes)
 
 
 def passes_of(stage: Stage, target: Target) -> list[Pass]:
     """The passes of ``stage`` including optional ones, with fixpoints flattened and without users' passes."""
-    made: list[Pass] = []
+    passes: list[Pass] = []
     for scheduled in _passes([stage], _ALL_REQUESTS, target):
         if not isinstance(scheduled, Point | StageEnd):
-            made += scheduled.passes if isinstance(scheduled, Fixpoint) else (scheduled,)
-    return made
+            passes += scheduled.passes if isinstance(scheduled, Fixpoint) else (scheduled,)
+    return passes

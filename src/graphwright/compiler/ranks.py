@@ -95,7 +95,7 @@ class RankVariants:
 
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
         """The entry: a dispatch by rank."""
-        cases = [made.executable for made in compiled]
+        cases = [variant.executable for variant in compiled]
         report = with_dynamic("", what_stays_dynamic(self.general))
-        records = [record for made in compiled for record in made.records]
+        records = [record for variant in compiled for record in variant.records]
         return Finished(self.general, Compiled(jit_dispatch(self.general, cases), report, records=records))

@@ -124,5 +124,5 @@ def _grouped(found: Iterable[tuple[str, str, str, str]]) -> tuple[Declined, ...]
     for *reason, place in found:
         code, rule, why = reason
         places.setdefault((code, rule, why), []).append(place)
-    made = (Declined(*key, NodeCount(len(of), tuple(of[:MOST_NAMES]))) for key, of in places.items())
-    return tuple(sorted(made, key=lambda each: -each.nodes.count)[:MOST_DECLINED])
+    declined = (Declined(*key, NodeCount(len(of), tuple(of[:MOST_NAMES]))) for key, of in places.items())
+    return tuple(sorted(declined, key=lambda each: -each.nodes.count)[:MOST_DECLINED])

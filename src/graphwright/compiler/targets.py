@@ -44,7 +44,7 @@ def _united(executables: Sequence[Executable]) -> Executable:
     def united(_: Program) -> Program:
         group = next(programs)
         targets = {isa: target for each in group for isa, target in each.targets.items()}
-        made: Program = replace(group[0], targets=targets)
-        return made
+        merged: Program = replace(group[0], targets=targets)
+        return merged
 
     return map_programs(executables[0], united)

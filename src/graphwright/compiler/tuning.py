@@ -104,14 +104,14 @@ class Snapshot:
         module = clone_module(self._module)
         records = run_passes(module, (InferShapes(), *self._passes(options)[1]), options)
         refuse_unknown_ranks(module.main)
-        (made,) = generate_code([module], [records], options)
-        target = made.program.targets[target_of(options).name]
-        executor = Cpu(made.program, target, made.weights)
+        (compilation,) = generate_code([module], [records], options)
+        target = compilation.program.targets[target_of(options).name]
+        executor = Cpu(compilation.program, target, compilation.weights)
         tasks = target.task_graph.tasks
         return Trial(
-            Timed(executor, self._arrays, len(tasks), made.program.states),
+            Timed(executor, self._arrays, len(tasks), compilation.program.states),
             [numbers_in((task.name,)) for task in tasks],
-            choices_in(note for record in made.records for note in record.notes),
+            choices_in(note for record in compilation.records for note in record.notes),
         )
 
     def _passes(self, options: Options) -> tuple[Sequence[Scheduled], Sequence[Scheduled]]:

@@ -84,9 +84,9 @@ class Choices:
         measured = self.workloads.get(workload)
         taken = ways[0] if measured is None or measured.taken not in ways else measured.taken
         sources = frozenset(source for node in nodes for source in node.sources)
-        made = Choice(tuple(ways), taken, workload, _place(nodes), sources, measured)
-        notes.append(made)
-        return made
+        choice = Choice(tuple(ways), taken, workload, _place(nodes), sources, measured)
+        notes.append(choice)
+        return choice
 
     def _sizes_of(self, nodes: Sequence[Node]) -> Hashable:
         """The values that symbolic sizes of ``nodes`` had when they were measured."""

@@ -81,11 +81,11 @@ def blocked_depthwise_work(lanes: int, vectors: Dim, taps: Dim) -> Work:
     return Work(fmas=vectors * lanes * taps, cycles=floordiv(7 * lanes * vectors, 16))
 
 
-def channels_last_work(read: Dim, made: Dim) -> Work:
-    """Copies of ``read`` and ``made`` vectors of channels to and from rows of pixels: the additional work of
-    channels-last convolutions.
+def channels_last_work(read: Dim, written: Dim) -> Work:
+    """The additional work of channels-last convolutions: copies of ``read`` and ``written`` vectors of
+    channels to and from rows of pixels.
     """
-    return Work(cycles=2 * read + 2 * made)
+    return Work(cycles=2 * read + 2 * written)
 
 
 def planar_pool_work(

@@ -192,18 +192,18 @@ def _check_order(program: HostProgram) -> None:
     """
     if program.input_count > len(program.values):
         raise ValueError(f"there are {program.input_count} inputs, but only {len(program.values)} values")
-    made = [*range(program.input_count), *(value for value, _ in program.constants)]
-    known = set(made)
+    defined = [*range(program.input_count), *(value for value, _ in program.constants)]
+    known = set(defined)
     for step in program.steps:
         _check_read((value for value in step.inputs if value is not None), known)
         if isinstance(step, CallProgram):
             _check_types(step, program.values)
-        made += step.outputs
+        defined += step.outputs
         known.update(step.outputs)
     _check_read(program.results, known)
     _check_read((value for _, value in program.updates), known)
     _states(program.states, program.inputs)
-    if len(made) != len(known) or known != set(range(len(program.values))):
+    if len(defined) != len(known) or known != set(range(len(program.values))):
         raise ValueError("each value of a host program must be made exactly once")
 
 

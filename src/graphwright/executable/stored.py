@@ -42,10 +42,10 @@ class StoredTasks:
         from graphwright.lower.serialize import to_plain  # not needed to run stored tasks
 
         plain = to_plain(tasks)
-        made = StoredTasks(json.dumps(plain, separators=(",", ":"), sort_keys=True).encode())
+        stored = StoredTasks(json.dumps(plain, separators=(",", ":"), sort_keys=True).encode())
         with suppress(OverflowError):  # loading the tasks raises it again
-            vars(made)["_contents"] = _contents(plain)  # saves decoding the data
-        return made
+            vars(stored)["_contents"] = _contents(plain)  # saves decoding the data
+        return stored
 
     def task_graph(self) -> TaskGraph:
         """All tasks, decoded. Raises KeyError, TypeError, ValueError or IndexError if they are malformed."""

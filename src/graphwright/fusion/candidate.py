@@ -64,8 +64,8 @@ class Candidate:
     def stored(self) -> list[Value]:
         """The values that the merged kernel stores, given the nodes that have joined so far."""
         outputs = self.partition.graph.outputs
-        made = (value for node in self.nodes for value in node.outputs)
-        return [v for v in made if v in outputs or not self.members.issuperset(v.users)]
+        results = (value for node in self.nodes for value in node.outputs)
+        return [v for v in results if v in outputs or not self.members.issuperset(v.users)]
 
     def bytes_saved(self, members: Sequence[Node]) -> list[Dim]:
         """The memory traffic that the merge saves, in bytes, by node of ``members`` (nodes whose results the

@@ -215,7 +215,7 @@ class KernelCosts:
             before.append(before[-1] + sum(map(sizes.__getitem__, values)))
         middle = [(before[k] + before[k + 1]) // 2 for k in range(len(moved))]
         everything = self._holding(sum(sizes.values()))
-        made = {value for kernel in kernels for node in kernel.nodes for value in node.outputs}
+        computed = {value for kernel in kernels for node in kernel.nodes for value in node.outputs}
         last: dict[Value, int] = {}
         found = []
         for number, values in enumerate(moved):
@@ -224,7 +224,7 @@ class KernelCosts:
                 level = everything
                 if value in last:
                     level = self._holding(middle[number] - middle[last[value]])
-                elif outside is not None and value not in made and not is_constant(value):
+                elif outside is not None and value not in computed and not is_constant(value):
                     level = max(everything, outside, key=lambda each: each.bytes)
                 time += sizes[value] / level.moved
             last |= dict.fromkeys(values, number)

@@ -96,10 +96,10 @@ class Partition:
         merge with such a group saves a copy, a merge with another group an epilogue.
         """
         found = {v.producer for v in node.inputs if v is not None and v.producer in self.group_of}
-        made: dict[Group, list[Node]] = {}
+        producers: dict[Group, list[Node]] = {}
         for producer in sorted((p for p in found if p is not None), key=lambda p: -self.position[p]):
-            made.setdefault(self.group_of[producer], []).append(producer)
-        return dict(sorted(made.items(), key=lambda item: item[0].is_only_views))
+            producers.setdefault(self.group_of[producer], []).append(producer)
+        return dict(sorted(producers.items(), key=lambda item: item[0].is_only_views))
 
     def bytes_of(self, types: Iterable[TensorType]) -> Dim:
         """Total bytes of tensors of ``types``. Memoized, as the layers of a model repeat."""

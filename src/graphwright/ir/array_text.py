@@ -76,9 +76,9 @@ def _element_text(element: Any) -> str:
 def elements_array(texts: Sequence[str], dtype: np.dtype[Any]) -> Array:
     """The array of ``dtype`` with the elements in ``texts``."""
     if dtype.kind == "O":
-        made = np.empty(len(texts), object)
-        made[:] = [unquote(t[1:]).encode("latin-1") if t[0] == "b" else unquote(t) for t in texts]
-        return made
+        array = np.empty(len(texts), object)
+        array[:] = [unquote(t[1:]).encode("latin-1") if t[0] == "b" else unquote(t) for t in texts]
+        return array
     kind = dtype_of(np.empty(0, dtype)).kind
     if kind == "complex":
         return np.array([complex(t) for t in texts], dtype)

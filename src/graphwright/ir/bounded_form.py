@@ -16,9 +16,9 @@ class BoundedForm:
 
     __slots__ = ()
 
-    def bounded_form(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Any) -> Any:
+    def bounded_form(self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Any) -> Any:
         """Equivalent nodes with results of the types ``gives`` (a Value or a tuple), in which only
-        :class:`graphwright.ops.control.bind_size.BindSize` nodes define the data-dependent sizes ``made``.
+        :class:`graphwright.ops.control.bind_size.BindSize` nodes define the data-dependent sizes ``defined``.
 
         None if a buffer that is written before its size is known would have no bound, or a too large one.
         """

@@ -82,9 +82,9 @@ class Builder:
 
     def const(self, array: Array | float | Sequence[Any], dtype: DType | None = None) -> Value:
         """A constant tensor; Python scalars and lists need ``dtype``."""
-        made = np.asarray(array, dtype=None if dtype is None else dtype.numpy)
-        type = type_of(made)
-        op = Constant(self.module.constants.add(made), type)
+        elements = np.asarray(array, dtype=None if dtype is None else dtype.numpy)
+        type = type_of(elements)
+        op = Constant(self.module.constants.add(elements), type)
         return self.graph.insert(Node(op, (), [type], sources=self.sources), self.before).output
 
     def fact(self, value: Value | None) -> Fact | None:

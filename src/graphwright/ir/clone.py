@@ -10,15 +10,15 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 
 def clone_module(module: Module) -> Module:
     """A deep copy of ``module``; the arrays of constants, which are immutable, are shared."""
-    made = Module()
-    made.constants = module.constants.copy()
-    made.symbols = module.symbols.copy()
-    made.signatures, made.metadata = dict(module.signatures), dict(module.metadata)
-    made.hints = dict(module.hints)
-    made.scopes = dict(module.scopes)
+    clone = Module()
+    clone.constants = module.constants.copy()
+    clone.symbols = module.symbols.copy()
+    clone.signatures, clone.metadata = dict(module.signatures), dict(module.metadata)
+    clone.hints = dict(module.hints)
+    clone.scopes = dict(module.scopes)
     for graph in module.graphs.values():
-        made.add_graph(clone_graph(graph))
-    return made
+        clone.add_graph(clone_graph(graph))
+    return clone
 
 
 def with_own_symbols(module: Module) -> Module:
@@ -35,9 +35,9 @@ def clone_graph(graph: Graph, name: str = "") -> Graph:
     result = Graph(name or graph.name)
     inputs: list[Value] = []
     for value in graph.inputs:
-        made = result.add_input(value.type, value.name)
-        made.layout, made.device = value.layout, value.device
-        inputs.append(made)
+        copy = result.add_input(value.type, value.name)
+        copy.layout, copy.device = value.layout, value.device
+        inputs.append(copy)
     result.set_outputs(copy_nodes(graph, inputs, result, None), graph.output_names)
     return result
 
@@ -61,7 +61,7 @@ def copy_node(node: Node, copies: dict[Value, Value], sources: Sequence[str] = (
     """A copy of ``node``, not yet in a graph, that reads ``copies`` of its operands; its outputs are added to
     ``copies``.
     """
-    made = Node(
+    copy = Node(
         node.op,
         [None if value is None else copies[value] for value in node.inputs],
         [value.type for value in node.outputs],
@@ -70,10 +70,10 @@ def copy_node(node: Node, copies: dict[Value, Value], sources: Sequence[str] = (
         (*node.sources, *sources),
         node.origin,
     )
-    for old, new in zip(node.outputs, made.outputs, strict=True):
+    for old, new in zip(node.outputs, copy.outputs, strict=True):
         new.name, new.layout, new.device = old.name, old.layout, old.device
         copies[old] = new
-    return made
+    return copy
 
 
 def inline_region(node: Node, region: Graph, operands: Sequence[Value]) -> None:

@@ -56,17 +56,17 @@ class ConstantPool:
         self,
         source: ConstRef,
         how: str,
-        made: Deferred,
+        tensor: Deferred,
         *,
         packing: Packing | None = None,
     ) -> ConstRef:
-        """Stores the deferred tensor ``made``, which is computed from ``source``. The text ``how`` describes
+        """Stores the deferred ``tensor``, which is computed from ``source``. The text ``how`` describes
         the computation: together with the source it identifies the content.
 
         ``packing``: given if the source, or a view of it, can be unpacked from the tensor.
         """
         name = hash_of(f"{how}#{source.digest}".encode())
-        self._arrays.setdefault(name, made)
+        self._arrays.setdefault(name, tensor)
         if packing is not None:
             self.packings[name] = packing
         return ConstRef(name)
@@ -93,10 +93,10 @@ class ConstantPool:
 
     def copy(self) -> ConstantPool:
         """Another pool with the same arrays."""
-        made = ConstantPool()
-        made._arrays = dict(self._arrays)
-        made.packings = dict(self.packings)
-        return made
+        pool = ConstantPool()
+        pool._arrays = dict(self._arrays)
+        pool.packings = dict(self.packings)
+        return pool
 
     def stored(self, ref: ConstRef) -> Array | Deferred:
         """The tensor ``ref``: an array, or a deferred array."""

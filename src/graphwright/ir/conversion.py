@@ -17,17 +17,17 @@ def exact_array(value: Any, dtype: DType) -> Array:
         if plain.dtype.kind == "c" and dtype.kind != "complex":
             raise ValueError("it has complex elements")
         with np.errstate(all="ignore"):
-            made = plain.astype(dtype.numpy)
+            converted = plain.astype(dtype.numpy)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{short_repr(value)} is not a tensor of {dtype}: {error}") from error
     exact = dtype.is_integer or dtype.kind == "bool"
     if plain.dtype.kind not in "biufc" and dtype.kind != "string":
         raise ValueError(f"{short_repr(value)} is not a number or a list of numbers")
-    if exact and not bool((made.astype(object) == plain.astype(object)).all()):
+    if exact and not bool((converted.astype(object) == plain.astype(object)).all()):
         raise ValueError(f"{short_repr(value)} has elements that {dtype} cannot represent")
-    if dtype.is_float and bool((np.isinf(made.astype(np.float64)) & np.isfinite(plain)).any()):
+    if dtype.is_float and bool((np.isinf(converted.astype(np.float64)) & np.isfinite(plain)).any()):
         raise ValueError(f"{short_repr(value)} has elements outside the range of {dtype}")
-    return made
+    return converted
 
 
 def short_repr(value: Any) -> str:

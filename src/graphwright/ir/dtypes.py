@@ -33,10 +33,10 @@ class DType:
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of its arrays."""
         if self.name in _ML_DTYPES:
-            made: np.dtype[Any] = np.dtype(
+            dtype: np.dtype[Any] = np.dtype(
                 getattr(importlib.import_module("ml_dtypes"), _ML_DTYPES[self.name])
             )
-            return made
+            return dtype
         return np.dtype(_NUMPY.get(self.name, object))
 
     @property

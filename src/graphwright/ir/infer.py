@@ -121,8 +121,8 @@ def _plugin_results(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]
     if len(results) != op.output_count():
         message = f"{op.name}.reference returned {len(results)} results for {op.output_count()} outputs"
         raise ReferenceFault(Diagnostic("reference", message, defined_at(cls.reference)))
-    made: list[Any] = [r if isinstance(r, list | None) else np.asarray(r) for r in results]
-    return tuple(made)
+    converted: list[Any] = [r if isinstance(r, list | None) else np.asarray(r) for r in results]
+    return tuple(converted)
 
 
 def check_results(op: Op, results: Sequence[Any], types: Sequence[TensorType]) -> None:

@@ -282,8 +282,8 @@ class Op:
 
     def with_attributes(self, change: Callable[[Any], Any]) -> Self:
         """The op with ``change`` applied to every attribute; itself if that changes none."""
-        made = {name: change(value) for name, value in self.attributes().items()}
-        changed = {name: value for name, value in made.items() if value != getattr(self, name)}
+        values = {name: change(value) for name, value in self.attributes().items()}
+        changed = {name: value for name, value in values.items() if value != getattr(self, name)}
         return replace(self, **changed) if changed else self
 
 
@@ -308,22 +308,22 @@ def op(name: str) -> Callable[[OpType], OpType]:
         if not _NAME.fullmatch(name):
             message = f"op {name!r}: a name consists of letters, digits, _ and dots, such as acme.Snake"
             raise PluginError(Diagnostic("plugin-class", message, defined_at(cls)))
-        made = family(cls)
-        made.name = name
-        known = _REGISTRY.setdefault(name, made)
-        if known is not made and known.__module__ != made.__module__:
-            raise _clash(name, known, made)
-        _REGISTRY[name] = made
-        return made
+        defined = family(cls)
+        defined.name = name
+        known = _REGISTRY.setdefault(name, defined)
+        if known is not defined and known.__module__ != defined.__module__:
+            raise _clash(name, known, defined)
+        _REGISTRY[name] = defined
+        return defined
 
     return register
 
 
-def _clash(name: str, known: type[Op], made: type[Op]) -> Exception:
+def _clash(name: str, known: type[Op], new: type[Op]) -> Exception:
     """The error that two modules define one op. It blames the plugin, whichever was imported first."""
-    later, earlier = (made, known) if is_plugin_op(made) else (known, made)
+    later, earlier = (new, known) if is_plugin_op(new) else (known, new)
     if not is_plugin_op(later):
-        return ValueError(f"op {name!r} is defined in {known.__module__} and again in {made.__module__}")
+        return ValueError(f"op {name!r} is defined in {known.__module__} and again in {new.__module__}")
     owner = f"of the plugin {plugin_of(earlier)}" if is_plugin_op(earlier) else "of graphwright"
     message = f"op {name!r} of {plugin_of(later)} has the same name as an op {owner}"
     return PluginError(Diagnostic("plugin-clash", message, defined_at(later), "give it another name"))
@@ -334,9 +334,9 @@ def family(cls: OpType) -> OpType:
     """Class decorator for a base class of several ops that is not an op itself; ops inherit
     its attributes.
     """
-    made: Any = dataclass(frozen=True, init=False)(cls)
-    made.attribute_defaults = {field.name: field.default for field in fields(made)}
-    return cast(OpType, made)
+    frozen: Any = dataclass(frozen=True, init=False)(cls)
+    frozen.attribute_defaults = {field.name: field.default for field in fields(frozen)}
+    return cast(OpType, frozen)
 
 
 def op_class(name: str) -> type[Op]:

@@ -80,8 +80,8 @@ def built(tree: Tree, leaf: Callable[[str], Any]) -> Any:
         case Constant(value):
             return value
         case Items(items, is_tuple):
-            made = [built(each, leaf) for each in items]
-            return tuple(made) if is_tuple else made
+            children = [built(each, leaf) for each in items]
+            return tuple(children) if is_tuple else children
         case Fields(fields):
             return {key: built(each, leaf) for key, each in fields}
 

@@ -18,9 +18,9 @@ class Code(enum.StrEnum):
     """The action by which a user can change the outcome; empty if there is none."""
 
     def __new__(cls, text: str, means: str, remedy: str = "") -> Code:
-        made = str.__new__(cls, text)
-        made._value_, made.means, made.remedy = text, means, remedy
-        return made
+        code = str.__new__(cls, text)
+        code._value_, code.means, code.remedy = text, means, remedy
+        return code
 
     # ---- taken
     MERGED = "FUSE_MERGED", "one kernel computes the nodes"

@@ -123,9 +123,9 @@ class SymbolTable:
 
     def fresh_for_host(self, hint: str) -> Expr:
         """A new symbol, for a size that the host determines."""
-        made = self.fresh(hint)
-        self.host_sizes |= names_in(made)
-        return made
+        dim = self.fresh(hint)
+        self.host_sizes |= names_in(dim)
+        return dim
 
     def range_of(self, dim: Dim) -> Range:
         """Bounds of ``dim``, from the ranges of its symbols and constraints on them."""

@@ -22,9 +22,9 @@ def constant_for(value: Any, declared: TensorType) -> Array:
     array = np.asarray(value) if is_array else exact_array(value, declared.dtype)
     if not is_array and array.shape == () and declared.is_static and set(declared.sizes) <= {1}:
         array = array.reshape(declared.sizes)
-    made = type_of(array)
-    if made.dtype != declared.dtype or not _fits(array.shape, declared):
-        raise ValueError(f"the constant has type {made}, but the input has type {declared}")
+    given = type_of(array)
+    if given.dtype != declared.dtype or not _fits(array.shape, declared):
+        raise ValueError(f"the constant has type {given}, but the input has type {declared}")
     return array
 
 

@@ -85,8 +85,8 @@ def _signature_faults(module: Module) -> Iterator[str]:
             if not (0 <= output < len(graph.outputs) and 0 <= source < len(graph.inputs)):
                 yield f"signature of {name!r}: output {output} is input {source} points outside the graph"
             elif graph.outputs[output].type != graph.inputs[source].type:
-                made, kept = graph.outputs[output].type, graph.inputs[source].type
-                yield f"output {output} of {name!r}, {made}, is the next value of input {source}, {kept}"
+                next_type, kept = graph.outputs[output].type, graph.inputs[source].type
+                yield f"output {output} of {name!r}, {next_type}, is the next value of input {source}, {kept}"
         yield from _state_faults(name, signature)
         yield from _start_faults(name, signature, graph, module)
         # The same value may be an output twice.
@@ -115,8 +115,8 @@ def _start_faults(name: str, signature: Signature, graph: Graph, module: Module)
         elif ref not in module.constants:
             yield f"signature of {name!r}: input {number} starts as {ref}, which is not in the pool"
         elif type_of(module.constants[ref]) != graph.inputs[number].type:
-            kept, made = graph.inputs[number].type, type_of(module.constants[ref])
-            yield f"input {number} of {name!r} has type {kept}, but its initial value {ref} has type {made}"
+            kept, start = graph.inputs[number].type, type_of(module.constants[ref])
+            yield f"input {number} of {name!r} has type {kept}, but its initial value {ref} has type {start}"
 
 
 def _verify_graph(

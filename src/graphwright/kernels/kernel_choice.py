@@ -14,9 +14,9 @@ class WhyNot(enum.StrEnum):
     """One sentence for users."""
 
     def __new__(cls, text: str, means: str) -> WhyNot:
-        made = str.__new__(cls, text)
-        made._value_, made.means = text, means
-        return made
+        code = str.__new__(cls, text)
+        code._value_, code.means = text, means
+        return code
 
     COST = "KERNEL_COST", "its predicted time is longer"
     MEASURED = "KERNEL_MEASURED", "measured on this machine, it takes longer than predicted"

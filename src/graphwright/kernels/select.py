@@ -91,8 +91,8 @@ def _step(node: Node, context: Context) -> SelectedNode:
     choice = choose(node, context)
     if (remark := choice.remark(node)) is not None:
         context.chosen.append(remark)
-    if choice.made is not None:
-        return SelectedNode(node, choice.made, choice.alternatives)
+    if choice.action is not None:
+        return SelectedNode(node, choice.action, choice.alternatives)
     values = (*node.inputs, *node.outputs)
     if isinstance(node.op, BlockedForm) and any(value is not None and value.layout for value in values):
         raise _no_kernel_on_blocks(node, choice.reasons)

@@ -44,10 +44,10 @@ class AssignChannelsLast(Pass):
             choices = {node: form.choice for node, form in forms.items()}
             chosen = choose_nodes(graph, choices, costs.transfer_ns)
             if chosen:
-                made = {node: choices[node] for node in graph if node in chosen}
-                record.notes += requests(made, CHANNELS_LAST)
-                reasons = CopyReasons(choices, made, refused)
-                _Rewrite(module, graph, record, reasons).run({node: forms[node] for node in made})
+                taken = {node: choices[node] for node in graph if node in chosen}
+                record.notes += requests(taken, CHANNELS_LAST)
+                reasons = CopyReasons(choices, taken, refused)
+                _Rewrite(module, graph, record, reasons).run({node: forms[node] for node in taken})
         return bool(record.counts)
 
 
@@ -74,7 +74,7 @@ class _Rewrite:
     reasons: CopyReasons
     last: dict[Value, Value] = field(default_factory=dict)
     """The channels-last form of each image."""
-    made: set[Value] = field(default_factory=set)
+    converted: set[Value] = field(default_factory=set)
     """Images that are computed in channels-last."""
     planes: dict[Value, Value] = field(default_factory=dict)
     """The channels-first copies of images that are computed in channels-last."""
@@ -94,7 +94,7 @@ class _Rewrite:
 
     def _read_planes(self, node: Node) -> None:
         for position, value in enumerate(node.inputs):
-            if value in self.made:
+            if value in self.converted:
                 self.graph.replace_input(node, position, self._planes(value, node))
 
     def _replace(self, node: Node, form: ChannelsLast) -> None:
@@ -104,12 +104,12 @@ class _Rewrite:
             if value is not None
         ]
         builder = Builder(self.module, self.graph, node, node.sources, node.origin)
-        made = form.rewrite(builder, node, operands)
+        rewritten = form.rewrite(builder, node, operands)
         if form.choice.results:
-            self.last[node.output] = made
-            self.made.add(node.output)
+            self.last[node.output] = rewritten
+            self.converted.add(node.output)
         else:
-            self.graph.replace_all_uses(node.output, made)
+            self.graph.replace_all_uses(node.output, rewritten)
 
     def _channels_last(self, value: Value, before: Node) -> Value:
         if value not in self.last:
@@ -119,7 +119,7 @@ class _Rewrite:
 
     def _planes(self, value: Value, before: Node | None) -> Value:
         """``value`` in channels-first order, which all other nodes read."""
-        if value not in self.made:
+        if value not in self.converted:
             return value
         if value not in self.planes:
             perm = to_first(len(value.type.dims))
@@ -134,5 +134,5 @@ class _Rewrite:
     def _transposed(self, value: Value, perm: tuple[int, ...], before: Node | None) -> Value:
         sources = value.producer.sources if value.producer is not None else ()
         self.record.did(Transpose.name)
-        made: Value = Builder(self.module, self.graph, before, sources)(Transpose(perm), value)
-        return made
+        transposed: Value = Builder(self.module, self.graph, before, sources)(Transpose(perm), value)
+        return transposed

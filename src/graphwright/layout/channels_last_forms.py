@@ -144,8 +144,8 @@ def _computed(b: Builder, node: Node, operands: Sequence[Value]) -> Value:
     rank = len(node.output.type.dims)
     given = iter(operands)
     permuted = (None if v is None else _to_last(b, next(given), rank) for v in node.inputs)
-    made: Value = b(node.op, *permuted)
-    return made
+    result: Value = b(node.op, *permuted)
+    return result
 
 
 def _to_last(b: Builder, value: Value, rank: int) -> Value:
@@ -174,8 +174,8 @@ def _reduction(node: Node) -> ChannelsLast | str:
 def _reduced(b: Builder, node: Node, operands: Sequence[Value], axes: Sequence[int]) -> Value:
     order = to_last(len(node.operand(0).type.dims))
     op = replace(node.op, axes=tuple(sorted(order.index(axis) for axis in axes)))  # type: ignore[call-arg]  # a reduction has them
-    made: Value = b(op, *operands[:1])
-    return made
+    result: Value = b(op, *operands[:1])
+    return result
 
 
 # ---- convolutions
@@ -190,11 +190,11 @@ def _convolution(node: Node, op: Conv, costs: LayoutCosts) -> ChannelsLast | str
     if is_product(op, w):
         return ChannelsLast(LayoutChoice(IMAGE, IMAGE, _saves_ns(op, x, w, y, costs)), _product)
     planes = reads_planes(op, w)
-    made = ChannelsLastConv(op.strides, op.pads, op.dilations, op.group, planes)
-    if not made.fills_blocks(x, w):
+    conv = ChannelsLastConv(op.strides, op.pads, op.dilations, op.group, planes)
+    if not conv.fills_blocks(x, w):
         return "its channels do not fill whole blocks"
     choice = LayoutChoice(NONE if planes else IMAGE, IMAGE, _saves_ns(op, x, w, y, costs))
-    return ChannelsLast(choice, lambda b, _node, operands: b(made, *operands))
+    return ChannelsLast(choice, lambda b, _node, operands: b(conv, *operands))
 
 
 def reads_planes(op: Conv, w: Value) -> bool:
@@ -216,8 +216,8 @@ def _product(b: Builder, node: Node, operands: Sequence[Value]) -> Value:
     x, w, *bias = operands
     array = constant_array(w, b.module)
     assert array is not None
-    made = b(MatMul(), x, b.const(np.ascontiguousarray(array.reshape(array.shape[:2]).T)))
-    result: Value = b(Add(), made, *bias) if bias else made
+    product = b(MatMul(), x, b.const(np.ascontiguousarray(array.reshape(array.shape[:2]).T)))
+    result: Value = b(Add(), product, *bias) if bias else product
     return result
 
 
@@ -225,8 +225,8 @@ def _saves_ns(op: Conv, x: Value, w: Value, y: Value, costs: LayoutCosts) -> flo
     """The time that channels-last saves: 0, or negative if another layout is faster."""
     (cout, cin, *kernel), planes = w.type.sizes, reads_planes(op, w)
     row_major, blocked = convolution_ns(op, w, y, costs, planes=planes)
-    read, made = (costs.nominal(v.type.elements) // costs.lanes for v in (x, y))
-    moved = costs.ns(channels_last_work(0 if planes else read, made))
+    read, written = (costs.nominal(v.type.elements) // costs.lanes for v in (x, y))
+    moved = costs.ns(channels_last_work(0 if planes else read, written))
     if is_depthwise(op, w):
         return min(0, row_major - blocked - moved, -moved)
     pixels = costs.nominal(y.type.dims[0]) * costs.nominal(product(y.type.dims[CHANNELS + 1 :]))

@@ -15,23 +15,25 @@ from graphwright.records import replace
 
 def has_layouts(region: Graph) -> bool:
     """Whether some value of ``region`` is not row-major."""
-    made = (value for node in region for value in node.outputs)
-    return any(value.layout is not None for value in (*region.inputs, *made))
+    results = (value for node in region for value in node.outputs)
+    return any(value.layout is not None for value in (*region.inputs, *results))
 
 
 def physical_region(region: Graph) -> Graph:
     """A copy of ``region`` with the shapes of values in memory. Inputs, outputs and nodes keep their
     order.
     """
-    made = Graph(region.name)
-    seen: dict[Value, Value] = {v: made.add_input(_physical(v), v.name) for v in region.inputs}
+    physical = Graph(region.name)
+    seen: dict[Value, Value] = {v: physical.add_input(_physical(v), v.name) for v in region.inputs}
     for node in region:
         operands = [None if v is None else seen[v] for v in node.inputs]
         types = [_physical(v) for v in node.outputs]
-        copy = made.append(Node(_physical_op(node), operands, types, name=node.name, sources=node.sources))
+        copy = physical.append(
+            Node(_physical_op(node), operands, types, name=node.name, sources=node.sources)
+        )
         seen |= dict(zip(node.outputs, copy.outputs, strict=True))
-    made.set_outputs([seen[v] for v in region.outputs])
-    return made
+    physical.set_outputs([seen[v] for v in region.outputs])
+    return physical
 
 
 def _physical(value: Value) -> TensorType:

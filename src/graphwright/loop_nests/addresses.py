@@ -32,16 +32,16 @@ def with_run(nest: Nest, terms: Sequence[Term], run: tuple[Axis, ...], by: Term)
     """
     if not run:
         return tuple(terms)
-    made: list[Term] = []
+    replaced: list[Term] = []
     is_found = False
     for term in terms:
         axes = nest.axes.resolve(term.axes)
         at = find_run(axes, run)
-        made += [term] if at is None else _replaced(nest, term, axes, at, run, by)
+        replaced += [term] if at is None else _replaced(nest, term, axes, at, run, by)
         is_found |= at is not None
     if not is_found:
         raise NotOneNest(Code.MOVED, "it moves an axis that has no constant stride")
-    return tuple(made)
+    return tuple(replaced)
 
 
 def find_run(axes: Sequence[Axis], run: Sequence[Axis]) -> int | None:

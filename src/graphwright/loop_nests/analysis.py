@@ -26,10 +26,10 @@ def analyze(nodes: Sequence[Node]) -> Nest:
 
 def extended(nest: Nest, node: Node) -> Nest:
     """The analysis of the nodes of ``nest`` and one more node. Raises NotOneNest."""
-    made = nest.copy()
-    _add(made, node)
-    _finish(made)
-    return made
+    larger = nest.copy()
+    _add(larger, node)
+    _finish(larger)
+    return larger
 
 
 def _add(nest: Nest, node: Node) -> None:
@@ -110,14 +110,14 @@ def _set_domain(nest: Nest) -> None:
         raise NotOneNest(Code.REDUCED_AXES, "the nodes reduce over different axes")
     nest.reduced = reductions[0] if reductions else ()
     whole = (axis_map for value, axis_map in nest.axis_maps.items() if value not in nest.partial)
-    made = dict.fromkeys(map(nest.axes_of, whole))  # most values have the same axes
+    written = dict.fromkeys(map(nest.axes_of, whole))  # most values have the same axes
     read = dict.fromkeys(nest.axes_of(nest.axis_map_of(value)) for value in nest.loaded)
     part = map(nest.axes_of, map(nest.axis_maps.__getitem__, nest.partial))
-    nest.domain = max((*made, *read) or tuple(part), key=len, default=())
-    if any(len(set(axes)) < len(axes) for axes in (*made, *read)):
+    nest.domain = max((*written, *read) or tuple(part), key=len, default=())
+    if any(len(set(axes)) < len(axes) for axes in (*written, *read)):
         raise NotOneNest(Code.TWO_ORDERS, "one value is read in two different axis orders")
     full, rows = frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)
-    if any(axes not in (full, rows) for axes in map(frozenset, made)):
+    if any(axes not in (full, rows) for axes in map(frozenset, written)):
         why = "a smaller value would be recomputed for each element of a larger one"
         raise NotOneNest(Code.RECOMPUTED_VALUE, why)
     if not all(map(full.issuperset, read)):

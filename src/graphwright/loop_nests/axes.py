@@ -35,9 +35,9 @@ class AxisSystem:
 
     def copy(self) -> AxisSystem:
         """An independent copy."""
-        made = AxisSystem()
-        made.extents, made._parts = self.extents.copy(), self._parts.copy()
-        return made
+        copy = AxisSystem()
+        copy.extents, copy._parts = self.extents.copy(), self._parts.copy()
+        return copy
 
     def new(self, extent: Dim) -> Axis:
         """Adds an axis and returns it."""

@@ -116,9 +116,9 @@ class NestBuilder:
         key = (value, axes)
         if key not in self.buffers:
             name = self.names.take("y" if value in self.outputs else "x")
-            made = Buffer(name, value.type.dtype, tuple(self.loops.extents[i] for i in axes))
-            self.buffers[key] = made
-            self.order.append((value, made))
+            buffer = Buffer(name, value.type.dtype, tuple(self.loops.extents[i] for i in axes))
+            self.buffers[key] = buffer
+            self.order.append((value, buffer))
         return self.buffers[key]
 
     def is_loaded(self, value: Value) -> bool:
@@ -133,9 +133,9 @@ class NestBuilder:
         memory, terms = self.accesses[value]
         if (memory, FLAT) not in self.buffers:
             name = self.names.take("y" if memory in self.outputs else "x")
-            made = Buffer(name, memory.type.dtype, (self.size(memory.type.elements),))
-            self.buffers[memory, FLAT] = made
-            self.order.append((memory, made))
+            buffer = Buffer(name, memory.type.dtype, (self.size(memory.type.elements),))
+            self.buffers[memory, FLAT] = buffer
+            self.order.append((memory, buffer))
         return self.buffers[memory, FLAT], (self._address(terms),)
 
     def _address(self, terms: Sequence[Term]) -> Dim:
@@ -220,11 +220,11 @@ def expression_of(op: Op, operands: Sequence[Scalar]) -> Scalar:
     cls = type(op)
     if not is_plugin_op(cls):
         return op.expression(*operands)
-    made = guarded(lambda: op.expression(*operands), cls, f"{op.name}.expression")
-    if not isinstance(made, Scalar):
-        message = f"{op.name}.expression returned {type(made).__name__} instead of a Scalar"
+    expression = guarded(lambda: op.expression(*operands), cls, f"{op.name}.expression")
+    if not isinstance(expression, Scalar):
+        message = f"{op.name}.expression returned {type(expression).__name__} instead of a Scalar"
         raise PluginError(Diagnostic("plugin", message, defined_at(cls.expression)))
-    return made
+    return expression
 
 
 def weight_of(scalar: Scalar) -> int:

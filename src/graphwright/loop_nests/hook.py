@@ -70,10 +70,10 @@ class _Hook(NestBuilder):
         """Loop-invariant operands, read outside the row loop."""
 
     def build(self) -> RegionKernel:
-        made = self.finish(self._body())
-        kernel = made.kernel
+        region = self.finish(self._body())
+        kernel = region.kernel
         hook = Kernel(kernel.name, (self.tile, *kernel.parameters), (*HOOK_SIZES, *kernel.sizes), kernel.body)
-        return replace(made, kernel=hook)
+        return replace(region, kernel=hook)
 
     def _body(self) -> list[Statement]:
         parts = self._parts()

@@ -105,9 +105,9 @@ class Lanes(Row):
         return self.lanes
 
     def _accumulator(self, node: Node) -> Alloc:
-        made = super()._accumulator(node)
-        self.lanes.initial[made.buffer.name] = made
-        return made
+        accumulator = super()._accumulator(node)
+        self.lanes.initial[accumulator.buffer.name] = accumulator
+        return accumulator
 
     def _row_buffer(self, value: Value, dtype: DType) -> Buffer:
         name = self.names.take("row")

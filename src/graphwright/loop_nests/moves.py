@@ -54,18 +54,18 @@ def _add_slice(nest: Nest, node: Node, slices: Sequence[AxisSlice], axis_map: Ax
     """Adds a slice of an operand. Each sliced axis becomes a new axis."""
     value = node.operand(0)
     operand, terms = _operand_address(nest, value)
-    made: list[tuple[Axis, ...]] = []
+    sliced: list[tuple[Axis, ...]] = []
     for k, each in enumerate(slices):
         run, size = nest.axes.resolve(axis_map[each.axis]), node.output.type.dims[k]
         if _is_whole(node, k, each):
-            made.append(run)
+            sliced.append(run)
             continue
         if any(set(nest.axes.resolve(p.axes)) & set(run) for p in nest.rolls.get(value, ())):
             raise NotOneNest(Code.MOVED, "it slices a rolled axis")
         fresh = () if size == 1 else (nest.axes.new(size),)
         terms = with_run(nest, terms, run, Term(fresh, 1, each.start, each.step))
-        made.append(fresh)
-    nest.axis_maps[node.output] = tuple(made)
+        sliced.append(fresh)
+    nest.axis_maps[node.output] = tuple(sliced)
     nest.slices[node.output] = OperandSlice(operand, terms)
     nest.partial[node.output] = None
     if value in nest.rolls:

@@ -21,11 +21,11 @@ def add_roll(nest: Nest, node: Node, slices: Sequence[AxisSlice], axis_map: Axis
     If the operand is not contiguous along the rolled axis, the result itself gets the roll instead.
     """
     value, output = node.operand(0), node.output
-    made, rolls = list(axis_map), list(nest.rolls.get(value, ()))
+    axes, rolls = list(axis_map), list(nest.rolls.get(value, ()))
     for k, each in enumerate(slices):
         if each.start == 0 or not axis_map[each.axis]:
             continue
-        run, start, made[k] = _rolled_run(nest, output.type.dims[k], each.start, axis_map[k])
+        run, start, axes[k] = _rolled_run(nest, output.type.dims[k], each.start, axis_map[k])
         if set(run) & set(nest.axes.resolve(tuple(nest.concat_axes))):
             raise NotOneNest(Code.MOVED, "it rolls an axis along which values are concatenated")
         old, size = _roll_along(nest, value, run), nest.axes.extent(run)
@@ -37,7 +37,7 @@ def add_roll(nest: Nest, node: Node, slices: Sequence[AxisSlice], axis_map: Axis
     nest.alias(output, value)
     if rolls:
         nest.rolls[output] = tuple(rolls)
-    return tuple(made)
+    return tuple(axes)
 
 
 def _has_constant_stride(nest: Nest, value: Value, run: tuple[Axis, ...]) -> bool:

@@ -75,15 +75,15 @@ def _accesses(
     region: Graph, nest: Nest, values: Sequence[Value], position: Mapping[Axis, int]
 ) -> tuple[Access, ...]:
     """The addresses of slices that are loaded, and of rolled values that are loaded or stored."""
-    made = []
+    accesses = []
     for number, value in enumerate(values):
         is_accessed = value in nest.loaded or value in region.outputs
         found = address_terms(nest, value) if is_accessed else None
         if found is not None:
             memory, terms = found
             joined = (replace(t, axes=_positions(nest.axes.resolve(t.axes), position)) for t in terms)
-            made.append(Access(number, values.index(memory), tuple(joined)))
-    return tuple(made)
+            accesses.append(Access(number, values.index(memory), tuple(joined)))
+    return tuple(accesses)
 
 
 def _rows(whole: Schedule, limits: Limits) -> Schedule:

@@ -89,9 +89,9 @@ class _Copy:
     def statement(self, statement: Statement) -> Statement:
         match statement:
             case Let(name, value):
-                made = self.value(value)
+                scalar = self.value(value)
                 self.lets[name] = name if self.first else self.take(name)
-                return Let(self.lets[name], made)
+                return Let(self.lets[name], scalar)
             case Alloc(buffer, fill):
                 own = buffer if self.first else replace(buffer, name=self.take(buffer.name))
                 self.buffers[buffer.name] = own

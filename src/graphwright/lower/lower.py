@@ -197,23 +197,23 @@ class _Lowering:
         was_inner, self._is_inner = self._is_inner, index > 0
         draft = _Draft([], Hazards())
         self.blocks.append(draft.tasks)
-        made: list[SelectedNode | None] = []
-        self.steps.append(made)
+        steps_of_tasks: list[SelectedNode | None] = []
+        self.steps.append(steps_of_tasks)
         streams = assign_streams(steps, self.streams)
         self._add_rows(draft, moves, None, number)
-        made += [None] * len(draft.tasks)
+        steps_of_tasks += [None] * len(draft.tasks)
         for step in steps:
             for task in self._described(step, self._tasks(step)):
                 self._add(draft, task, streams[step.node], step.place)
-                made.append(step)
+                steps_of_tasks.append(step)
             self._add_rows(draft, moves, step.node, number)
-            made += [None] * (len(draft.tasks) - len(made))
+            steps_of_tasks += [None] * (len(draft.tasks) - len(steps_of_tasks))
         for move in moves.end:
             self._add(draft, self._move(move))
         if index == 0:
             for move in self.assignment.end_moves:
                 self._add(draft, self._move(move))
-        made += [None] * (len(draft.tasks) - len(made))
+        steps_of_tasks += [None] * (len(draft.tasks) - len(steps_of_tasks))
         self._is_inner = was_inner
         return index
 

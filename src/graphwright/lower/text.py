@@ -112,10 +112,10 @@ class _Registers:
         self.defined.append(f"size {name} = axis {axis} of input {_name(self._inputs[port].name)}")
         return name
 
-    def _shortened(self, index: int, made: tuple[str, int]) -> tuple[str, int]:
-        if len(made[0]) <= MAX_EXPRESSION:
-            return made
-        self.defined.append(f"size r{index} = {made[0]}")
+    def _shortened(self, index: int, expression: tuple[str, int]) -> tuple[str, int]:
+        if len(expression[0]) <= MAX_EXPRESSION:
+            return expression
+        self.defined.append(f"size r{index} = {expression[0]}")
         return f"r{index}", _ATOM
 
 

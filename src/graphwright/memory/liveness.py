@@ -115,8 +115,8 @@ def _intervals(tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, tupl
     order = _Order(tasks, blocks)
     intervals: dict[int, tuple[int, int]] = {}
     for buffer, found in accesses(tasks).items():
-        places = [order.places[task] for task in found]
-        intervals[buffer] = order.widened(min(places), max(places))
+        positions = [order.positions[task] for task in found]
+        intervals[buffer] = order.widened(min(positions), max(positions))
     return intervals
 
 
@@ -124,7 +124,7 @@ class _Order:
     """The sequential order of tasks; those of inner blocks follow the task that contains them."""
 
     def __init__(self, tasks: Sequence[Task], blocks: Sequence[Block]) -> None:
-        self.places = [0] * len(tasks)
+        self.positions = [0] * len(tasks)
         self._loops: list[int] = []
         """For each position, the position of the innermost loop around it, which may be the task itself; or
         -1.
@@ -142,9 +142,9 @@ class _Order:
                 self._last[loop] = len(self._loops) - 1
                 loop = self._outer[loop]
                 continue
-            place = self.places[task] = len(self._loops)
+            position = self.positions[task] = len(self._loops)
             if tasks[task].kind is TaskKind.LOOP:
-                self._outer[place], loop = loop, place
+                self._outer[position], loop = loop, position
                 pending.append(~task)
             self._loops.append(loop)
             for block in reversed(tasks[task].blocks):
@@ -154,8 +154,8 @@ class _Order:
         """The interval from ``begin`` to ``end``, extended to whole loops that contain only one of
         the two.
         """
-        for place in (begin, end):
-            loop = self._loops[place]
+        for position in (begin, end):
+            loop = self._loops[position]
             while loop >= 0 and not (begin > loop and end <= self._last[loop]):
                 begin, end = min(begin, loop), max(end, self._last[loop])
                 loop = self._outer[loop]
@@ -198,15 +198,15 @@ class LiveRanges:
 def live_ranges(planned: Collection[int], tasks: Sequence[Task], blocks: Sequence[Block]) -> LiveRanges:
     """The lifetimes of the ``planned`` buffers that tasks access."""
     order, excluded = _in_order(tasks, blocks, 0)
-    place = {task: position for position, task in enumerate(order)}
+    position_of = {task: position for position, task in enumerate(order)}
     touched = {buffer: found for buffer, found in accesses(tasks).items() if buffer in planned}
     for loop, body in loop_masks(tasks, blocks).items():
         inside = {task for task in order if body >> task & 1}
         for found in touched.values():
             if not {loop, *inside}.isdisjoint(found) and not inside.issuperset(found):  # see conflicts
                 found += inside.difference(found)
-    places = {buffer: [place[task] for task in found] for buffer, found in touched.items()}
-    spans = {buffer: (min(found), max(found)) for buffer, found in places.items()}
+    positions = {buffer: [position_of[task] for task in found] for buffer, found in touched.items()}
+    spans = {buffer: (min(found), max(found)) for buffer, found in positions.items()}
     begins: dict[int, list[int]] = defaultdict(list)
     for buffer, (first, _) in sorted(spans.items()):
         begins[first].append(buffer)
@@ -215,13 +215,15 @@ def live_ranges(planned: Collection[int], tasks: Sequence[Task], blocks: Sequenc
     for position, now in enumerate(order):
         live = [buffer for buffer in live if spans[buffer][1] >= position] + begins[position]
         apart = excluded.get(now, 0)
-        found_live.append([b for b in live if not apart or _is_live(position, touched[b], place, apart)])
+        found_live.append(
+            [b for b in live if not apart or _is_live(position, touched[b], position_of, apart)]
+        )
     return LiveRanges(order, spans, found_live)
 
 
-def _is_live(position: int, touched: Sequence[int], place: Mapping[int, int], apart: int) -> bool:
+def _is_live(position: int, touched: Sequence[int], position_of: Mapping[int, int], apart: int) -> bool:
     """Whether a buffer is live at ``position`` if the tasks in the mask ``apart`` do not run."""
-    here = [place[task] for task in touched if not apart >> task & 1]
+    here = [position_of[task] for task in touched if not apart >> task & 1]
     return bool(here) and min(here) <= position <= max(here)
 
 

@@ -48,8 +48,8 @@ class PlanFacts:
 
     def name(self, buffer: int) -> str:
         """A buffer as messages name it."""
-        made = self.program.buffers[buffer]
-        return f"buffer {buffer} ({made.storage.name.lower()} {made.name!r})"
+        found = self.program.buffers[buffer]
+        return f"buffer {buffer} ({found.storage.name.lower()} {found.name!r})"
 
     def max_iterations(self, loop: int) -> int:
         """The most iterations of the loop of task number ``loop``."""

@@ -89,9 +89,9 @@ class _Search:
         alone = self.holders[memory] == [value] and not memory.slotted
         return self.numbers.get(memory) if alone and memory.storage is Storage.ARENA else None
 
-    def _inputs_stay(self, step: SelectedNode, made: int, top: int) -> bool:
+    def _inputs_stay(self, step: SelectedNode, result: int, top: int) -> bool:
         """Whether the values that a step reads stay live after ``top`` anyway."""
-        late = next((position for position in self.users[made] if position > top), 0)
+        late = next((position for position in self.users[result] if position > top), 0)
         for value in step_values(step):
             memory = self.locations[value].memory
             if memory.storage in (Storage.INPUT, Storage.WEIGHT):
@@ -117,8 +117,8 @@ class _Search:
         items = list(self.items)
         for position in late:
             items[position] = replace(items[position], touched=items[position].touched - {number} | {again})
-        made = replace(items[maker], touched=items[maker].touched - {number} | {again})
-        items.insert(late[0], made)
+        shortened = replace(items[maker], touched=items[maker].touched - {number} | {again})
+        items.insert(late[0], shortened)
         return items, {**self.sizes, again: self.sizes[number]}
 
     def _work(self, step: SelectedNode) -> int:
@@ -156,15 +156,15 @@ def _applied(graph: Graph, steps: Sequence[SelectedNode], found: _Candidate) -> 
     maker = steps[found.maker]
     copies: dict[Value, Value] = {value: value for value in maker.node.inputs if value is not None}
     again = graph.insert(copy_node(maker.node, copies), maker.node.next)
-    made = list(steps)
+    edited = list(steps)
     for position in found.readers:
         for node in (*steps[position].before, steps[position].node):
             for index, value in enumerate(node.inputs):
                 if value is found.value:
                     graph.replace_input(node, index, again.outputs[0])
-        made[position] = _reading(steps[position], found.value, again.outputs[0])
-    made.insert(found.readers[0], replace(_reading(maker, found.value, again.outputs[0]), node=again))
-    return made
+        edited[position] = _reading(steps[position], found.value, again.outputs[0])
+    edited.insert(found.readers[0], replace(_reading(maker, found.value, again.outputs[0]), node=again))
+    return edited
 
 
 def _reading(step: SelectedNode, old: Value, new: Value) -> SelectedNode:

@@ -29,9 +29,9 @@ def converted(inputs: Sequence[TensorSpec], feed: Mapping[str, Any]) -> dict[str
     the input.
     """
     known = {spec.name: spec for spec in inputs}
-    made = {name: _value(known[name], given) if name in known else given for name, given in feed.items()}
+    values = {name: _value(known[name], given) if name in known else given for name, given in feed.items()}
     empty = {spec.name: None for spec in inputs if spec.dtype.kind == "optional"}
-    return {**empty, **made}
+    return {**empty, **values}
 
 
 def _value(spec: TensorSpec, given: Any) -> Any:

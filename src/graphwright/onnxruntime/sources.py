@@ -138,13 +138,13 @@ def _write(source: Source, given: SessionOptions) -> None:
     proto = _whole(source)
     override(proto, given.overrides)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        made = Path(folder) / target.name
+        temporary = Path(folder) / target.name
         if proto.ByteSize() > _PROTOBUF_LIMIT:
-            onnx.save(proto, made, save_as_external_data=True, location=f"{target.name}.data")
-            os.replace(made.with_name(f"{target.name}.data"), target.with_name(f"{target.name}.data"))
+            onnx.save(proto, temporary, save_as_external_data=True, location=f"{target.name}.data")
+            os.replace(temporary.with_name(f"{target.name}.data"), target.with_name(f"{target.name}.data"))
         else:
-            onnx.save(proto, made)
-        os.replace(made, target)
+            onnx.save(proto, temporary)
+        os.replace(temporary, target)
     warnings.warn(
         f"{target} is the model as it was read: graphwright's fused kernels have no ONNX form; "
         "save what it compiled as an .om (graphwright.compile(path).save(path))",

@@ -109,8 +109,8 @@ class OrtValue:
         return self.array()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        made: Array = np.array(self.array(), dtype, copy=copy)
-        return made
+        copied: Array = np.array(self.array(), dtype, copy=copy)
+        return copied
 
     def __dlpack__(self, **how: Any) -> Any:
         return self.array().__dlpack__(**how)
@@ -246,8 +246,8 @@ def array_at(address: int, element_type: Any, shape: Sequence[int]) -> Array:
     if not count:
         return np.zeros(tuple(shape), dtype.numpy)
     memory: Any = (ctypes.c_char * (count * dtype.numpy.itemsize)).from_address(address)
-    made: Array = np.frombuffer(memory, dtype.numpy, count).reshape(tuple(shape))
-    return made
+    view: Array = np.frombuffer(memory, dtype.numpy, count).reshape(tuple(shape))
+    return view
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: object = None) -> None:

@@ -62,5 +62,5 @@ def _bytes(numbers: Array, bits: int, filler: int = 0) -> Array:
     whole = np.full((*numbers.shape[:-1], -(-count // each), each), filler, np.uint8)
     whole.reshape(*numbers.shape[:-1], -1)[..., :count] = numbers
     shifted = whole << (bits * np.arange(each, dtype=np.uint8))
-    made: Array = np.bitwise_or.reduce(shifted, -1)
-    return made
+    packed: Array = np.bitwise_or.reduce(shifted, -1)
+    return packed

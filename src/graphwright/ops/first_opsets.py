@@ -72,8 +72,8 @@ def _append_axes(i: Importer, b: Value, count: int) -> Value:
     if count < 0:
         raise i.fail(f"operand 1 has {-count} axes too many to broadcast", hint="export the model again")
     rank = rank_of(b)
-    made: Value = i.emit(Unsqueeze(tuple(range(rank, rank + count))), b) if count else b
-    return made
+    result: Value = i.emit(Unsqueeze(tuple(range(rank, rank + count))), b) if count else b
+    return result
 
 
 _DTYPE_NAMES = (

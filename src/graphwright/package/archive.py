@@ -108,26 +108,26 @@ def open_archive(
         with open(source, "rb") as file:
             data, holes = (_mapped(file), {}) if use_mmap else _copied(file.fileno(), later)
             entries = list(_entries(data))
-            places = _places(entries, data)
+            ranges = _ranges(entries, data)
             if holes != (_holes(entries, later, len(data)) if holes else {}) or any(
-                places[name][0] > start for name, (start, _) in holes.items()
+                ranges[name][0] > start for name, (start, _) in holes.items()
             ):
                 raise ValueError("its directory is invalid, or changed while it was read")
-            for name in list(filter(later, places)):
-                left[name] = FileMember(file.fileno(), *places.pop(name))
+            for name in list(filter(later, ranges)):
+                left[name] = FileMember(file.fileno(), *ranges.pop(name))
     except (struct.error, ValueError, OverflowError) as error:
         raise damaged(source_name(source), str(error), kind_of_file(source)) from error
     except IsADirectoryError as error:
         raise damaged(source_name(source), "it is a folder", kind_of_file(source)) from error
-    return {name: data[start : start + size] for name, (start, size) in places.items()}, left
+    return {name: data[start : start + size] for name, (start, size) in ranges.items()}, left
 
 
 def _members(data: memoryview, source: Source) -> dict[str, memoryview]:
     try:
-        places = _places(list(_entries(data)), data)
+        ranges = _ranges(list(_entries(data)), data)
     except (struct.error, ValueError, OverflowError) as error:
         raise damaged(source_name(source), str(error), kind_of(bytes(data[:HEAD]), len(data))) from error
-    return {name: data[start : start + size] for name, (start, size) in places.items()}
+    return {name: data[start : start + size] for name, (start, size) in ranges.items()}
 
 
 def _in_memory(source: Source) -> memoryview:
@@ -151,20 +151,20 @@ def _no_source(message: str) -> PackageError:
     return PackageError(Diagnostic("source", message, hint=hint))
 
 
-def _places(entries: Sequence[_Entry], data: memoryview) -> dict[str, tuple[int, int]]:
+def _ranges(entries: Sequence[_Entry], data: memoryview) -> dict[str, tuple[int, int]]:
     """Start and size of the members by name. Raises ValueError if they overlap or are invalid."""
-    places: dict[str, tuple[int, int]] = {}
+    ranges: dict[str, tuple[int, int]] = {}
     for entry in entries:
-        if entry.name in places:
+        if entry.name in ranges:
             raise ValueError(f"two members have the name {entry.name!r}")
-        start, fault = _place(entry, data)
+        start, fault = _range(entry, data)
         if fault:
             raise ValueError(f"member {entry.name!r} {fault}")
-        places[entry.name] = start, entry.size
-    for (start, size), (following, _) in pairwise(sorted(places.values())):
+        ranges[entry.name] = start, entry.size
+    for (start, size), (following, _) in pairwise(sorted(ranges.values())):
         if start + size > following:
             raise ValueError("two members share bytes")
-    return places
+    return ranges
 
 
 class _Entry(NamedTuple):
@@ -314,7 +314,7 @@ def reserved_memory(size: int) -> memoryview:
     return memoryview(memory)[:size]
 
 
-def _place(entry: _Entry, data: memoryview) -> tuple[int, str]:
+def _range(entry: _Entry, data: memoryview) -> tuple[int, str]:
     """The offset of a member's bytes, and what is wrong with the member, or an empty text."""
     name = entry.name
     if not name.isascii() or not _NAME.fullmatch(name):

@@ -55,8 +55,8 @@ def lay_out(
 
 def first_at_location(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """For each tensor, the first tensor at the same location, which may be itself."""
-    places: dict[int, str] = {}
-    return {name: places.setdefault(t.start, name) if t.size else name for name, t in tensors.items()}
+    first_at: dict[int, str] = {}
+    return {name: first_at.setdefault(t.start, name) if t.size else name for name, t in tensors.items()}
 
 
 def aligned(position: int) -> int:

@@ -34,10 +34,10 @@ def find_runs(data: Array) -> bytes | None:
     """
     found: list[bytes] = []
     for lines in UNITS:
-        made = _runs_of(data, lines)
-        if made is not None:
-            found.append(made[1])
-            if made[0] <= _FEW_RUNS:
+        runs = _runs_of(data, lines)
+        if runs is not None:
+            found.append(runs[1])
+            if runs[0] <= _FEW_RUNS:
                 break
     best = min(found, key=len, default=None)
     return best if best is not None and len(best) * SHRINKS <= data.size else None
@@ -81,17 +81,17 @@ def fill_jobs(runs: memoryview, target: Array) -> Iterator[Callable[[], object]]
     if not ((counts > 0) & (counts <= whole)).all() or counts.sum() != whole:
         raise ValueError("the counts of the runs do not match their tensor")
     units = np.frombuffer(runs, "<u8", number * words, head).reshape(number, words)
-    places = target.view("<u8")[: whole * words].reshape(whole, words)
+    slots = target.view("<u8")[: whole * words].reshape(whole, words)
     long = max(1, PART // (lines * LINE))
     start = 0
     for count, unit in zip(counts.tolist(), units, strict=True):
         for begin in range(start, start + count, long):
-            yield partial(_fill, places[begin : min(begin + long, start + count)], unit)
+            yield partial(_fill, slots[begin : min(begin + long, start + count)], unit)
         start += count
     yield partial(
         np.copyto, target[target.size - rest :], np.frombuffer(runs, np.uint8, rest, len(runs) - rest)
     )
 
 
-def _fill(places: Array, unit: Array) -> None:
-    places[...] = unit[0] if (unit == unit[0]).all() else unit
+def _fill(slots: Array, unit: Array) -> None:
+    slots[...] = unit[0] if (unit == unit[0]).all() else unit

@@ -242,11 +242,11 @@ def _write(held: dict[str, Array | Deferred], data: memoryview, start: int) -> t
     kinds = {name: _kind(array) for name, array in held.items()}
     tensors, end = lay_out(kinds, start=start)
     target = np.frombuffer(data, np.uint8)
-    places = {name: target[t.start : t.start + t.size] for name, t in tensors.items()}
-    jobs = deque(job for name, array in held.items() for job in _jobs(places[name], array))
+    targets = {name: target[t.start : t.start + t.size] for name, t in tensors.items()}
+    jobs = deque(job for name, array in held.items() for job in _jobs(targets[name], array))
     held.clear()  # each array can be freed after the last job that reads it
     run_in_threads(jobs, thread_count(end - start))
-    if same := _same_bytes(tensors, places.__getitem__):
+    if same := _same_bytes(tensors, targets.__getitem__):
         before = tensors
         tensors, end = lay_out(kinds, same, start)
         for name, tensor in tensors.items():  # tensors only move towards the beginning
@@ -259,22 +259,22 @@ def _write(held: dict[str, Array | Deferred], data: memoryview, start: int) -> t
     return tensors, end
 
 
-def _jobs(place: Array, array: Array | Deferred) -> Iterator[Callable[[], object]]:
-    """Jobs that write the bytes of ``array`` to ``place``."""
+def _jobs(target: Array, array: Array | Deferred) -> Iterator[Callable[[], object]]:
+    """Jobs that write the bytes of ``array`` to ``target``."""
     if isinstance(array, Deferred):
-        yield from array.jobs(place.view(array.dtype.numpy).reshape(array.shape))
+        yield from array.jobs(target.view(array.dtype.numpy).reshape(array.shape))
     elif is_repeated(array) and array.dtype != object:
-        yield partial(np.copyto, place.view(array.dtype), array[(0,) * array.ndim])
+        yield partial(np.copyto, target.view(array.dtype), array[(0,) * array.ndim])
     elif not array.flags.c_contiguous:
-        yield partial(np.copyto, place.view(array.dtype).reshape(array.shape), array)
+        yield partial(np.copyto, target.view(array.dtype).reshape(array.shape), array)
     else:
         source = _bytes(array)
-        for start in range(0, len(place), PART):
-            yield partial(_copy, place[start : start + PART], source[start : start + PART])
+        for start in range(0, len(target), PART):
+            yield partial(_copy, target[start : start + PART], source[start : start + PART])
 
 
-def _copy(place: Array, source: Array) -> None:
-    np.copyto(place, source)
+def _copy(target: Array, source: Array) -> None:
+    np.copyto(target, source)
     release(source)
 
 
@@ -369,36 +369,36 @@ def _entry(header: Mapping[str, Any], name: str, kind: str, tensors: Mapping[str
 def _expanded(header: Mapping[str, Any], kinds: Mapping[str, str], data: memoryview) -> Weights:
     """Weights with run-length encoded tensors, decoded to new memory."""
     stored: dict[str, Tensor] = {}
-    made: dict[str, Kind] = {}
+    layouts: dict[str, Kind] = {}
     same: dict[str, str] = {}
     expanded = 0
     for name, kind in kinds.items():
         if first := kind.partition("] as ")[2]:
             same[name] = first
-            made[name] = (*dtype_and_shape(kind, {}), made[first][2])
-            check_size(*made[name])
+            layouts[name] = (*dtype_and_shape(kind, {}), layouts[first][2])
+            check_size(*layouts[name])
             continue
         if not kind.endswith("] runs"):
             stored[name] = read_tensor(len(data), header[name], kind)
-            made[name] = (stored[name].dtype, stored[name].shape, stored[name].size)
+            layouts[name] = (stored[name].dtype, stored[name].shape, stored[name].size)
             continue
         stored[name] = read_tensor(len(data), header[name], "u8")
         dtype, shape = dtype_and_shape(kind, {})
-        made[name] = dtype, shape, prod(shape) * dtype.bytes
-        check_size(*made[name])
-        expanded += aligned(made[name][2])
+        layouts[name] = dtype, shape, prod(shape) * dtype.bytes
+        check_size(*layouts[name])
+        expanded += aligned(layouts[name][2])
     if expanded > MOST_EXPANDED:
         raise BadWeights(f"run-length encoded tensors expand to {expanded} bytes, more than {MOST_EXPANDED}")
-    tensors, end = lay_out(made, same)
+    tensors, end = lay_out(layouts, same)
     memory = aligned_memory(end)
     target = np.frombuffer(memory, np.uint8)
     jobs: list[Callable[[], object]] = []
     for name, tensor in stored.items():
-        source, place = data[tensor.start : tensor.start + tensor.size], tensors[name]
+        source, to = data[tensor.start : tensor.start + tensor.size], tensors[name]
         if kinds[name].endswith("] runs"):
-            jobs += fill_jobs(source, target[place.start : aligned(place.start + place.size)])
+            jobs += fill_jobs(source, target[to.start : aligned(to.start + to.size)])
         else:
             content = np.frombuffer(source, np.uint8)
-            jobs.append(partial(np.copyto, target[place.start : place.start + place.size], content))
+            jobs.append(partial(np.copyto, target[to.start : to.start + to.size], content))
     run_in_threads(jobs, thread_count(end))
     return Weights(header_of(tensors), memory.toreadonly(), tensors)

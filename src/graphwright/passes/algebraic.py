@@ -122,8 +122,8 @@ def _constants_chain(cls: type[Op], combine: Callable[[Array, Array], Array], ex
     pattern = P(cls, P(cls, X, C, once=True), D)
 
     def rewrite(b: Builder, m: Match) -> Value:
-        made: Value = b(m.op(pattern), m[X], b.const(combine(m.array(C), m.array(D))))
-        return made
+        result: Value = b(m.op(pattern), m[X], b.const(combine(m.array(C), m.array(D))))
+        return result
 
     return Rule(f"{cls.name} of {cls.name} by constants", pattern, exact, rewrite)
 
@@ -150,8 +150,8 @@ def _sums_chain(inner: tuple[P[Op], int, int], outer: tuple[type[Op], bool, int,
             for array, sign in ((m.array(C), inner_sign * c_sign), (m.array(D), d_sign))
         )
         constant = b.const(np.add(c, d))
-        made: Value = b(Add(), m[X], constant) if inner_sign * x_sign > 0 else b(Sub(), constant, m[X])
-        return made
+        result: Value = b(Add(), m[X], constant) if inner_sign * x_sign > 0 else b(Sub(), constant, m[X])
+        return result
 
     return Rule(name, whole, _wraps, rewrite)
 
@@ -219,8 +219,8 @@ def _exact_reciprocal(m: Match) -> str | None:
 
 def _reciprocal(b: Builder, m: Match) -> Value:
     c = m.array(C)
-    made: Value = b(Mul(), m[X], b.const((1.0 / c.astype(np.float64)).astype(c.dtype)))
-    return made
+    product: Value = b(Mul(), m[X], b.const((1.0 / c.astype(np.float64)).astype(c.dtype)))
+    return product
 
 
 # ---- Clip, Where, Cast
@@ -251,8 +251,8 @@ def _tighter(a: float | None, b: float | None, choose: Callable[[float, float], 
 
 def _one_clip(b: Builder, m: Match) -> Value:
     outer, inner = m.op(OUTER_CLIP), m.op(INNER_CLIP)
-    made: Value = b(Clip(_tighter(outer.low, inner.low, max), _tighter(outer.high, inner.high, min)), m[X])
-    return made
+    clip: Value = b(Clip(_tighter(outer.low, inner.low, max), _tighter(outer.high, inner.high, min)), m[X])
+    return clip
 
 
 def _chosen(name: str, condition: Const, wildcard: Var) -> Rule:
@@ -269,8 +269,8 @@ def _first_cast_is_lossless(m: Match) -> str | None:
 
 
 def _one_cast(b: Builder, m: Match) -> Value:
-    made: Value = b(m.op(LOSSLESS), m[X])
-    return made
+    cast: Value = b(m.op(LOSSLESS), m[X])
+    return cast
 
 
 _MANTISSA = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}

@@ -215,8 +215,8 @@ def _rewrite(rule: Rule, node: Node, module: Module, record: Record) -> bool:
     assert graph is not None
     origins = {matched.origin for matched in found.nodes if matched.inputs}
     origin = node.origin if len(origins) == 1 else None
-    made = rule.rewrite(Builder(module, graph, node, found.sources, origin), found)
-    values = [made] if isinstance(made, Value) else made
+    results = rule.rewrite(Builder(module, graph, node, found.sources, origin), found)
+    values = [results] if isinstance(results, Value) else results
     if rule.code is not None and (new := values[0].producer) is not None:
         record.notes.append(Replacement(rule.name, rule.code, new.location, new.sources))
     replace(node, values)
@@ -271,10 +271,10 @@ def _defines_used_sizes(node: Node, graph: Graph) -> bool:
     """Whether ``node`` defines data-dependent sizes that other nodes refer to."""
     if all(value.type.is_static for value in node.outputs):
         return False
-    made = symbols_in(value.type for value in node.outputs)
-    made -= symbols_in(value.type for value in (*node.inputs, *graph.inputs) if value is not None)
-    made -= symbols_named(node.op)
-    return any(made & symbols_of(other) for other in graph if other is not node) if made else False
+    defined = symbols_in(value.type for value in node.outputs)
+    defined -= symbols_in(value.type for value in (*node.inputs, *graph.inputs) if value is not None)
+    defined -= symbols_named(node.op)
+    return any(defined & symbols_of(other) for other in graph if other is not node) if defined else False
 
 
 def has_effect(node: Node) -> bool:

@@ -67,18 +67,18 @@ class _Binding:
     limits: dict[str, list[tuple[Dim, str]]] = field(default_factory=dict)
     """For each name, the ranges given for it, and where."""
 
-    def add(self, dim: SymbolicDim, given: Size, place: str) -> None:
-        """Gives the axis at ``place``, which is ``dim`` in the model, the size ``given``."""
+    def add(self, dim: SymbolicDim, given: Size, where: str) -> None:
+        """Gives the axis at ``where``, which is ``dim`` in the model, the size ``given``."""
         try:
             size = read_size(given)
         except FeedError as error:
-            self.faults.extend(replace(found, where=place) for found in error.diagnostics)
+            self.faults.extend(replace(found, where=where) for found in error.diagnostics)
             return
-        fault = self._fault(dim, size, place)
+        fault = self._fault(dim, size, where)
         if fault:
-            self.faults.add("input-size", f"{place} {fault}")
+            self.faults.add("input-size", f"{where} {fault}")
 
-    def _fault(self, dim: SymbolicDim, size: int | Dim | None, place: str) -> str:
+    def _fault(self, dim: SymbolicDim, size: int | Dim | None, where: str) -> str:
         """Records the substitutions that make ``dim`` the ``size``. Returns the fault if none does."""
         if size is None:
             return "needs a size, as the model does not give the rank" if dim in self.open else ""
@@ -95,7 +95,7 @@ class _Binding:
         if size.name and scale > 1:
             return f"is {dim}, which cannot be renamed to {size.name}: give only a range"
         fault = self._become(name, size.name or name)
-        self.limits.setdefault(size.name or name, []).append((_over(size, scale), place))
+        self.limits.setdefault(size.name or name, []).append((_over(size, scale), where))
         return fault
 
     def _become(self, name: str, size: int | str) -> str:
@@ -113,8 +113,8 @@ class _Binding:
         for name in {*self.becomes, *joined}:
             self.table.ranges.pop(name, None)
             self.table.multiples.pop(name, None)
-        made = {name: vary(self.table, size) for name, size in joined.items()}
-        return made | {name: made[new] if isinstance(new, str) else new for name, new in self.becomes.items()}
+        dims = {name: vary(self.table, size) for name, size in joined.items()}
+        return dims | {name: dims[new] if isinstance(new, str) else new for name, new in self.becomes.items()}
 
     def _known(self, names: set[str]) -> Iterator[Dim]:
         """The ranges of these symbols in the table."""
@@ -132,7 +132,7 @@ class _Binding:
         if has_sizes(low, high, multiple):
             return Dim(name, low, high, multiple)
         texts = dict.fromkeys(
-            f"{span_text(s.low, s.high, s.multiple)} ({place})" for s, place in self.limits[name]
+            f"{span_text(s.low, s.high, s.multiple)} ({where})" for s, where in self.limits[name]
         )
         self.faults.add(
             "input-size", f"no size {name} is {' and '.join(texts)}", hint="give ranges that overlap"

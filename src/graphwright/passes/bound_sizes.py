@@ -31,20 +31,20 @@ class BoundSizes(Pass):
         for node in graph:
             for region in node.regions:
                 self._bound(region, module, record, known)
-            made = symbols_in(value.type for value in node.outputs) - known
-            if made and isinstance(node.op, BoundedForm):
-                _replace(node, node.op, made, graph, module, record)
-            known |= made
+            defined = symbols_in(value.type for value in node.outputs) - known
+            if defined and isinstance(node.op, BoundedForm):
+                _replace(node, node.op, defined, graph, module, record)
+            known |= defined
 
 
 def _replace(
-    node: Node, op: BoundedForm, made: Set[str], graph: Graph, module: Module, record: Record
+    node: Node, op: BoundedForm, defined: Set[str], graph: Graph, module: Module, record: Record
 ) -> None:
     if any(value is not None and value.type.shape is None for value in node.inputs):
         record.refused(node, "bound_sizes", "the rank of an operand is not known yet")
         return
     builder = Builder(module, graph, node, node.sources)
-    found = op.bounded_form(builder, [value.type for value in node.outputs], made, *node.inputs)
+    found = op.bounded_form(builder, [value.type for value in node.outputs], defined, *node.inputs)
     if found is None:
         record.refused(node, "bound_sizes", "its result has no small enough upper bound")
         return

@@ -51,11 +51,11 @@ class BucketModules:
         return self.buckets if self.dynamic is None else (*self.buckets, self.dynamic)
 
 
-def joined_module(made: BucketModules) -> Module:
+def joined_module(buckets: BucketModules) -> Module:
     """One module of all buckets, whose entry selects one."""
-    module, source = _without_graphs(made.outer), made.outer.main
+    module, source = _without_graphs(buckets.outer), buckets.outer.main
     module.constants = ConstantPool()
-    for part in made.modules:
+    for part in buckets.modules:
         module.constants.merge(part.constants)
         module.symbols.ranges |= part.symbols.ranges
         module.symbols.multiples |= part.symbols.multiples
@@ -63,18 +63,18 @@ def joined_module(made: BucketModules) -> Module:
         module.symbols.guards |= part.symbols.guards
     main = module.add_graph(Graph(source.name))
     inputs = [main.add_input(value.type, value.name) for value in source.inputs]
-    rows = tuple(_sizes(part.main) for part in made.buckets)
+    rows = tuple(_sizes(part.main) for part in buckets.buckets)
     sizes = main.add_input(TensorType(I64, (len(rows[0]),)), _free_name(source))
     module.signatures[main.name] = Signature((*(Role.DATA,) * len(inputs), Role.SIZES))
-    copied = _padded if made.otherwise == "pad" else _plain
-    regions = [copied(part.main, source, f"gear_{number}") for number, part in enumerate(made.buckets)]
-    if made.dynamic is not None:
-        regions.append(clone_graph(made.dynamic.main, "dynamic"))
+    copied = _padded if buckets.otherwise == "pad" else _plain
+    regions = [copied(part.main, source, f"gear_{number}") for number, part in enumerate(buckets.buckets)]
+    if buckets.dynamic is not None:
+        regions.append(clone_graph(buckets.dynamic.main, "dynamic"))
     known = dict(module.symbols.ranges)
     b = Builder(module, main)
     case = b.node(
         Case(len(regions), len(source.outputs)),
-        b(BucketIndex(rows, made.otherwise), sizes),
+        b(BucketIndex(rows, buckets.otherwise), sizes),
         *inputs,
         regions=regions,
     )
@@ -85,22 +85,24 @@ def joined_module(made: BucketModules) -> Module:
     return module
 
 
-def padded_modules(made: BucketModules) -> list[Module]:
+def padded_modules(buckets: BucketModules) -> list[Module]:
     """For each bucket, smallest first, the model for all shapes up to it: inputs are padded with zeros,
     outputs cropped. Sizes that all buckets share stay fixed.
     """
-    rows = [_sizes(bucket.main) for bucket in made.buckets]
+    rows = [_sizes(bucket.main) for bucket in buckets.buckets]
     varies = [len(set(column)) > 1 for column in zip(*rows, strict=True)]
-    padded = [_padded_module(made, *pair, varies) for pair in zip(made.buckets, rows, strict=True)]
+    padded = [_padded_module(buckets, *pair, varies) for pair in zip(buckets.buckets, rows, strict=True)]
     order = sorted(range(len(rows)), key=lambda number: prod(rows[number]))
     return [padded[number] for number in order]
 
 
-def _padded_module(made: BucketModules, bucket: Module, row: Sequence[int], varies: Sequence[bool]) -> Module:
+def _padded_module(
+    buckets: BucketModules, bucket: Module, row: Sequence[int], varies: Sequence[bool]
+) -> Module:
     """``bucket``, whose inputs have the sizes ``row``, extended to smaller inputs along the
     axes that vary.
     """
-    module, source = _without_graphs(made.outer), made.outer.main
+    module, source = _without_graphs(buckets.outer), buckets.outer.main
     module.constants = bucket.constants.copy()
     module.symbols.ranges = {**bucket.symbols.ranges, **module.symbols.ranges}
     main = module.add_graph(_padded(bucket.main, source, source.name))
@@ -228,39 +230,39 @@ def _free_name(graph: Graph) -> str:
 
 def _entry(module: Module, region: Graph) -> Module:
     """A module whose entry is a copy of ``region``, with the input and output names of ``module``."""
-    made = _without_graphs(module)
-    graph = made.add_graph(clone_graph(region, module.main.name))
+    copy = _without_graphs(module)
+    graph = copy.add_graph(clone_graph(region, module.main.name))
     for inner, value in zip(graph.inputs, module.main.inputs, strict=False):
         inner.name = value.name
     graph.set_outputs(graph.outputs, module.main.output_names)
-    return made
+    return copy
 
 
 def _gear(module: Module, region: Graph, row: Sequence[int]) -> Module:
     """The model for the sizes ``row``: ``region`` with the symbols of the entry bound to them."""
-    made = _entry(module, region)
-    shapes = _shapes(made.main.inputs, row)
-    for value, outer in zip(made.main.inputs, module.main.inputs, strict=False):
+    gear = _entry(module, region)
+    shapes = _shapes(gear.main.inputs, row)
+    for value, outer in zip(gear.main.inputs, module.main.inputs, strict=False):
         value.type = outer.type
-    shape_inputs(made, shapes)
-    return made
+    shape_inputs(gear, shapes)
+    return gear
 
 
 def _outer(module: Module, inputs: Sequence[Value], case: Node) -> Module:
     """A module with only the inputs and outputs of the entry; its body is never run."""
-    made = _without_graphs(module)
-    graph = made.add_graph(Graph(module.main.name))
+    copy = _without_graphs(module)
+    graph = copy.add_graph(Graph(module.main.name))
     for value in inputs:
         graph.add_input(value.type, value.name)
     types = [value.type for value in case.outputs]
     graph.set_outputs(graph.append(Node(Fail(tuple(types)), (), types)).outputs, module.main.output_names)
-    return made
+    return copy
 
 
 def _without_graphs(module: Module) -> Module:
     """A module without graphs that shares constants, symbols, metadata and hints with ``module``."""
-    made = Module()
-    made.constants = module.constants.copy()
-    made.symbols = module.symbols.copy()
-    made.metadata, made.hints = dict(module.metadata), dict(module.hints)
-    return made
+    copy = Module()
+    copy.constants = module.constants.copy()
+    copy.symbols = module.symbols.copy()
+    copy.metadata, copy.hints = dict(module.metadata), dict(module.hints)
+    return copy

@@ -83,8 +83,8 @@ def _is_roll(m: Match) -> str | None:
 def _rolled(b: Builder, m: Match) -> Value:
     parts, axis = _parts(m.root), _axis(m.root)
     assert not isinstance(parts, str)
-    made: Value = b(Roll(axis, parts[0].along[axis].start), parts[0].whole)
-    return made
+    rolled: Value = b(Roll(axis, parts[0].along[axis].start), parts[0].whole)
+    return rolled
 
 
 def _axis(node: Node[Any]) -> int:
@@ -151,8 +151,8 @@ def _transposed(b: Builder, m: Match) -> Value:
             inner[k] = len(split)
             split.append(steps[k])
     perm = [*kept[:axis], *(inner[k] for k, _ in order), *kept[axis:]]
-    made: Value = b(Transpose(tuple(perm)), reshaped(b, whole, tuple(split)))
-    return reshaped(b, made, m.root.output.type.dims)
+    transposed: Value = b(Transpose(tuple(perm)), reshaped(b, whole, tuple(split)))
+    return reshaped(b, transposed, m.root.output.type.dims)
 
 
 CANONICALIZE_CONCATS = RulePass(

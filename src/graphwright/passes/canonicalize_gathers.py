@@ -32,8 +32,8 @@ def _rotates(m: Match) -> str | None:
 
 def _rolled(b: Builder, m: Match) -> Value:
     indices = m.array(INDICES)
-    made: Value = b(Roll(_axis(m), int(indices[0]) % indices.size), m[X])
-    return made
+    rolled: Value = b(Roll(_axis(m), int(indices[0]) % indices.size), m[X])
+    return rolled
 
 
 def _axis(m: Match) -> int:

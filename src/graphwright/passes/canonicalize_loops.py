@@ -92,8 +92,8 @@ def _without_condition(graph: Graph, node: Node, op: Loop, record: Record) -> bo
     inputs = [*node.inputs[: op.counted], *node.inputs[op.counted + 1 :]]
     types = [value.type for value in node.outputs]
     lean = replace(op, conditional=False)
-    made = graph.insert(Node(lean, inputs, types, node.regions, node.name, node.sources), node)
-    graph.replace_node(node, made.outputs)
+    replacement = graph.insert(Node(lean, inputs, types, node.regions, node.name, node.sources), node)
+    graph.replace_node(node, replacement.outputs)
     record.did("conditions dropped")
     return True
 

@@ -48,8 +48,8 @@ def reshaped(b: Builder, value: Value, shape: Shape) -> Value:
     symbol.
     """
     may_be_empty = not all(isinstance(dim, int) and dim > 0 for dim in shape)
-    made: Value = b(Reshape(shape, may_be_empty), value)
-    return made
+    result: Value = b(Reshape(shape, may_be_empty), value)
+    return result
 
 
 CANONICALIZE_RESHAPES = RulePass(

@@ -88,8 +88,8 @@ def _erased(b: Builder, m: Match) -> Value:
 def _list(b: Builder, m: Match, items: list[Value]) -> Value:
     element = m.root.output.type.dtype.element
     assert element is not None
-    made: Value = b(SequenceConstruct(), *items) if items else b(SequenceEmpty(element))
-    return made
+    sequence: Value = b(SequenceConstruct(), *items) if items else b(SequenceEmpty(element))
+    return sequence
 
 
 def _joinable(m: Match) -> str | None:
@@ -104,8 +104,8 @@ def _joined(b: Builder, m: Match) -> Value:
     if op.new:
         rank = len(items[0].type.dims) + 1
         items = [b(Unsqueeze((op.axis % rank,)), item) for item in items]
-    made: Value = items[0] if len(items) == 1 else b(Concat(op.axis), *items)
-    return made
+    joined: Value = items[0] if len(items) == 1 else b(Concat(op.axis), *items)
+    return joined
 
 
 def _pieces(m: Match) -> tuple[tuple[int, ...], int] | str:
@@ -136,8 +136,8 @@ def _split(b: Builder, m: Match) -> Value:
     found = _pieces(m)
     assert not isinstance(found, str)
     sizes, axis = found
-    made = b(Split(len(sizes), axis, sizes), m[X])
-    parts = list(made) if isinstance(made, tuple) else [made]
+    results = b(Split(len(sizes), axis, sizes), m[X])
+    parts = list(results) if isinstance(results, tuple) else [results]
     if m.op(SPLIT_UP).drop and m.optional(SPLIT) is None:
         parts = [b(Squeeze((axis,)), part) for part in parts]
     return _list(b, m, parts)

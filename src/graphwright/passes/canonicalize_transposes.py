@@ -40,8 +40,8 @@ def composed(outer: Permutation, inner: Permutation) -> Permutation:
 def _transposed(b: Builder, value: Value, perm: Permutation) -> Value:
     if perm == tuple(range(len(perm))):
         return value
-    made: Value = b(Transpose(perm), value)
-    return made
+    transposed: Value = b(Transpose(perm), value)
+    return transposed
 
 
 # ---- chains
@@ -141,8 +141,8 @@ def _permuted(b: Builder, value: Value, perm: Permutation, depth: int) -> Value:
         return _transposed(b, value, perm)
     operands = [None if v is None else _permuted(b, v, perm, depth - 1) for v in node.inputs]
     inner_builder = Builder(b.module, b.graph, b.before, (*node.sources, *b.sources))
-    made: Value = inner_builder(node.op, *operands)
-    return made
+    result: Value = inner_builder(node.op, *operands)
+    return result
 
 
 CANONICALIZE_TRANSPOSES = RulePass(

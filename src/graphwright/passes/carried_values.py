@@ -96,8 +96,8 @@ def _rebuild(graph: Graph, node: Node, op: Loop, kept: Sequence[int], scans: Seq
     outputs = [*(node.outputs[k] for k in kept), *(node.outputs[where.count + k] for k in scans)]
     smaller = replace(op, carries=len(kept), scans=len(scans))
     types = [value.type for value in outputs]
-    made = graph.insert(Node(smaller, inputs, types, node.regions, node.name, node.sources), node)
-    for old, new in zip(outputs, made.outputs, strict=True):
+    replacement = graph.insert(Node(smaller, inputs, types, node.regions, node.name, node.sources), node)
+    for old, new in zip(outputs, replacement.outputs, strict=True):
         new.layout, new.device = old.layout, old.device
         graph.replace_all_uses(old, new)
     graph.erase(node)

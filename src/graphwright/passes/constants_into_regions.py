@@ -41,7 +41,7 @@ def _move(node: Node, graph: Graph, record: Record) -> bool:
 def _copy_into(outer: Value, op: Constant, region: Graph, received: Value) -> None:
     """Replaces the region input ``received`` by a constant inside the region."""
     if received.uses or received in region.outputs:
-        made = region.insert(Node(op, (), (op.type,)), next(iter(region), None)).output
-        made.name, made.layout, made.device = received.name, outer.layout, outer.device
-        region.replace_all_uses(received, made)
+        constant = region.insert(Node(op, (), (op.type,)), next(iter(region), None)).output
+        constant.name, constant.layout, constant.device = received.name, outer.layout, outer.device
+        region.replace_all_uses(received, constant)
     region.remove_input(received.index)

@@ -50,8 +50,10 @@ def _product(b: Builder, m: Match) -> Value:
     product = b(MatMul(), rows, b.const(matrix))
     if bias is not None:
         product = b(Add(), product, bias)
-    made: Value = b(Reshape((images, features, *(1 for _ in weights.shape[2:])), allow_zero=True), product)
-    return made
+    reshaped: Value = b(
+        Reshape((images, features, *(1 for _ in weights.shape[2:])), allow_zero=True), product
+    )
+    return reshaped
 
 
 CONV_TO_MATMUL = RulePass(

@@ -60,14 +60,14 @@ def _drop_results(graph: Graph, node: Node, record: Record) -> Node:
     for region in node.regions:
         names = region.output_names
         region.set_outputs([region.outputs[k] for k in used], [names[k] for k in used])
-    made = graph.insert(Node(smaller, node.inputs, types, node.regions, node.name, node.sources), node)
-    for index, value in zip(used, made.outputs, strict=True):
+    replacement = graph.insert(Node(smaller, node.inputs, types, node.regions, node.name, node.sources), node)
+    for index, value in zip(used, replacement.outputs, strict=True):
         old = node.outputs[index]
         value.layout, value.device = old.layout, old.device
         graph.replace_all_uses(old, value)
     graph.erase(node)
     record.did("results of branches dropped", len(node.outputs) - len(used))
-    return made
+    return replacement
 
 
 def _drop_operands(graph: Graph, node: Node, record: Record) -> bool:

@@ -55,15 +55,15 @@ def decompose(module: Module, keep: Callable[[Node], bool]) -> Record:
 def _decompose(node: Node, graph: Graph, module: Module, record: Record) -> bool:
     before = node.previous
     try:
-        made = _parts(node, Builder(module, graph, node, node.sources, Origin(type(node.op), node.origin)))
+        parts = _parts(node, Builder(module, graph, node, node.sources, Origin(type(node.op), node.origin)))
     except UNKNOWN_RANK:
-        made = None
+        parts = None
         record.refused(node, "decompose", "the rank of an operand is not known yet")
-    if made is None:
+    if parts is None:
         drop_unused(before, node)
         return False
     record.did(f"{node.op.name} decomposed")
-    replace(node, [made] if isinstance(made, Value) else made)
+    replace(node, [parts] if isinstance(parts, Value) else parts)
     return True
 
 
@@ -73,9 +73,9 @@ def _parts(node: Node, builder: Builder) -> Any:
     if not is_plugin_op(cls) or cls.decompose is Op.decompose:
         return node.op.decompose(builder, *node.inputs)
     doing = f"{node.op.name}.decompose"
-    made = guarded(lambda: node.op.decompose(builder, *node.inputs), cls, doing, UNKNOWN_RANK)
-    fault = "" if made is None else replacement_fault(made, node, builder.module)
+    parts = guarded(lambda: node.op.decompose(builder, *node.inputs), cls, doing, UNKNOWN_RANK)
+    fault = "" if parts is None else replacement_fault(parts, node, builder.module)
     if fault:
         message = f"{doing} {fault} (node {node.location})"
         raise PluginError(Diagnostic("plugin", message, defined_at(cls.decompose)))
-    return made
+    return parts

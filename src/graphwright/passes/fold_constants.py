@@ -157,19 +157,19 @@ class _Folding:
         if not all(fact.type.is_static for fact in facts):
             return "an output has a dynamic dimension"
         given = sum(array.nbytes for array in arrays if array is not None)
-        made = sum(_bytes(fact.type) for fact in facts)
-        if made > self.limits.max_bytes and made > given:
-            return f"its outputs take {made} bytes, more than {self.limits.max_bytes}"
-        if made > self.limits.small_bytes and made > self.limits.growth * given:
-            return f"its outputs take {made} bytes, its inputs only {given}"
-        if made - given > self.room:
-            return f"its outputs take {made} bytes, but the constants may grow by only {self.room} more"
+        produced = sum(_bytes(fact.type) for fact in facts)
+        if produced > self.limits.max_bytes and produced > given:
+            return f"its outputs take {produced} bytes, more than {self.limits.max_bytes}"
+        if produced > self.limits.small_bytes and produced > self.limits.growth * given:
+            return f"its outputs take {produced} bytes, its inputs only {given}"
+        if produced - given > self.room:
+            return f"its outputs take {produced} bytes, but the constants may grow by only {self.room} more"
         steps = _steps(node, arrays, facts)
-        if self.bytes + made > self.limits.total_bytes or self.steps + steps > self.limits.total_steps:
+        if self.bytes + produced > self.limits.total_bytes or self.steps + steps > self.limits.total_steps:
             return "the module's budget for constant folding is exhausted"
-        self.bytes += made
+        self.bytes += produced
         self.steps += steps
-        self.room -= max(0, made - given)
+        self.room -= max(0, produced - given)
         return None
 
     def _repeated(
@@ -179,15 +179,15 @@ class _Folding:
         if len(facts) != 1 or not facts[0].type.is_static:
             return None
         type = facts[0].type
-        made = _bytes(type)
-        if not self.limits.small_bytes < made <= self.limits.max_repeated:
+        produced = _bytes(type)
+        if not self.limits.small_bytes < produced <= self.limits.max_repeated:
             return None
-        if self.bytes + made > self.limits.total_bytes:
+        if self.bytes + produced > self.limits.total_bytes:
             return None
         element = _element(node.op, arrays)
         if element is None or element.size != 1 or element.dtype != type.dtype.numpy:
             return None
-        self.bytes += made
+        self.bytes += produced
         return [np.broadcast_to(element.reshape(()), type.sizes)]
 
 
@@ -217,10 +217,10 @@ def _element(op: Op, arrays: Sequence[Array | None]) -> Array | None:
 def _steps(node: Node, arrays: Sequence[Array | None], facts: Sequence[Fact]) -> int:
     """Estimated cost: elements moved, or for a product its multiplications, mkn = sqrt(mk * kn * mn)."""
     sizes = [array.size for array in arrays if array is not None]
-    made = sum(_count(fact.type) for fact in facts)
+    produced = sum(_count(fact.type) for fact in facts)
     if Trait.CONTRACTION in node.op.traits and len(sizes) >= 2:
-        return math.isqrt(sizes[0] * sizes[1] * made)
-    return sum(sizes) + made
+        return math.isqrt(sizes[0] * sizes[1] * produced)
+    return sum(sizes) + produced
 
 
 def _count(type: TensorType) -> int:
@@ -256,9 +256,9 @@ def _replace(walk: ShapeInference, value: Value, array: Array) -> None:
 def _use_constant(walk: ShapeInference, value: Value, constant: Constant) -> None:
     node = value.producer
     assert node is not None and node.graph is not None
-    made = Builder(walk.module, node.graph, node, node.sources)(constant)
-    made.device = value.device
+    replacement = Builder(walk.module, node.graph, node, node.sources)(constant)
+    replacement.device = value.device
     held = walk.module.constants[constant.value]  # the same array for equal constants
-    walk.facts[made] = Fact(made.type, facts_elements(held), held)
-    walk.substitutions |= refined_symbols(value.type, made.type)
-    node.graph.replace_all_uses(value, made)
+    walk.facts[replacement] = Fact(replacement.type, facts_elements(held), held)
+    walk.substitutions |= refined_symbols(value.type, replacement.type)
+    node.graph.replace_all_uses(value, replacement)

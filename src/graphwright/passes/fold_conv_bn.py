@@ -129,8 +129,8 @@ def _folded(b: Builder, m: Match, affine: Affine) -> Value:
         if not bool((scale == 1).all()):
             wide = m.array(W).astype(np.float64)
             weight = b.const((wide * _along_features(op, scale, wide.shape)).astype(dtype))
-    made: Value = b(op, m[X], weight, b.const(shifted))
-    return made
+    result: Value = b(op, m[X], weight, b.const(shifted))
+    return result
 
 
 def _along_features(op: Op, scale: Array, weight: tuple[int, ...]) -> Array:

@@ -27,8 +27,8 @@ def _steps(b: Builder, m: Match) -> Value:
     steps = m.node(STEPS)
     if m.op(STEPS).low >= 0 or len(steps.inputs) > 1:
         return steps.output
-    made: Value = b(Add(), steps.output, b.const(0.0, F32))
-    return made
+    result: Value = b(Add(), steps.output, b.const(0.0, F32))
+    return result
 
 
 RULES: tuple[Rule, ...] = (Rule("cast to integer and back", WIDENED, _refusal, _steps),)

@@ -182,8 +182,8 @@ def _fill(b: Builder, choice: Node) -> Value:
     kept = _scores_position(choice, b.module)
     assert kept is not None
     operands[kept] = b.const(np.zeros((), np.float32))
-    made: Value = b(Where(), *operands)
-    return made
+    result: Value = b(Where(), *operands)
+    return result
 
 
 def _sources(value: Value, scores: _Scores) -> Iterator[str]:

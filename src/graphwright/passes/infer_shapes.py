@@ -239,8 +239,8 @@ class ShapeInference:
         given = self.known_of(node)
         found = symbols_in(value.type for value in region.inputs) - given
         for inner in region.walk():
-            made = symbols_in(value.type for value in inner.outputs)
-            found |= made - given - self.known_of(inner) - symbols_named(inner.op) if made else made
+            defined = symbols_in(value.type for value in inner.outputs)
+            found |= defined - given - self.known_of(inner) - symbols_named(inner.op) if defined else defined
         return found
 
     def known_of(self, node: Node) -> set[str]:
@@ -325,13 +325,13 @@ class ShapeInference:
         assert graph is not None
         types = [value.type for value in node.outputs]
         kept = [node.inputs[position] for position in positions]
-        made = graph.insert(Node(op, kept, types, node.regions, node.name, node.sources), node)
-        for old, new in zip(node.outputs, made.outputs, strict=True):
+        replacement = graph.insert(Node(op, kept, types, node.regions, node.name, node.sources), node)
+        for old, new in zip(node.outputs, replacement.outputs, strict=True):
             new.layout, new.device = old.layout, old.device
-        graph.replace_node(node, made.outputs)
+        graph.replace_node(node, replacement.outputs)
         self.modified = True
         self.record.did("operands folded into attributes")
-        return made
+        return replacement
 
     def learn(self, value: Value, fact: Fact, fresh: frozenset[str] = frozenset()) -> None:
         """Gives ``value`` the more precise of its type and that of ``fact``, and keeps known elements."""
@@ -366,13 +366,13 @@ class ShapeInference:
 
 def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnostic) -> Graph:
     """A region with the inputs of ``region`` that fails when it runs; its outputs have ``types``."""
-    made = Graph(region.name)
+    failing = Graph(region.name)
     for value in region.inputs:
-        made.add_input(value.type, value.name)
+        failing.add_input(value.type, value.name)
     place = f"{reason.where}: {reason.message}"
-    node = made.append(Node(Fail(tuple(types)), (), types, sources=(place,)))
-    made.set_outputs(node.outputs, region.output_names)
-    return made
+    node = failing.append(Node(Fail(tuple(types)), (), types, sources=(place,)))
+    failing.set_outputs(node.outputs, region.output_names)
+    return failing
 
 
 def refined_symbols(known: TensorType, better: TensorType) -> dict[str, Dim]:

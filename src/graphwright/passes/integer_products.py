@@ -97,17 +97,17 @@ def _gemm_refusal(m: Match) -> str | None:
 def _scaled(b: Builder, m: Match, sums: Value, w_scale: Value) -> Value:
     """The sums in f32, times both scales."""
     ratio = b(Mul(), reshaped(b, m[X_SCALE], ()), w_scale)
-    made: Value = b(Mul(), b(Cast(F32), sums), ratio)
-    return made
+    scaled: Value = b(Mul(), b(Cast(F32), sums), ratio)
+    return scaled
 
 
 def _conv(b: Builder, m: Match) -> Value:
     op, features = m.op(CONV), len(m[W].type.dims) - 1
     integer = ConvInteger(op.strides, op.pads, op.dilations, op.group, op.auto_pad)
     sums = b(integer, m[X], m[W], m.optional(X_ZERO), m.optional(W_ZERO))
-    made = _scaled(b, m, sums, per_feature_value(b, m[W_SCALE], features))
+    result = _scaled(b, m, sums, per_feature_value(b, m[W_SCALE], features))
     bias = m.optional(BIAS)
-    return made if bias is None else b(Add(), made, per_feature_value(b, bias, features))
+    return result if bias is None else b(Add(), result, per_feature_value(b, bias, features))
 
 
 def _matmul(b: Builder, m: Match) -> Value:
@@ -120,8 +120,8 @@ def _turned(b: Builder, m: Match) -> Value:
 
 def _gemm(b: Builder, m: Match) -> Value:
     w: Value = b(Transpose((1, 0)), m[W]) if m.op(GEMM).trans_b else m[W]
-    made, bias = _product(b, m, w), m.optional(BIAS)
-    return made if bias is None else b(Add(), made, bias)
+    product, bias = _product(b, m, w), m.optional(BIAS)
+    return product if bias is None else b(Add(), product, bias)
 
 
 def _product(b: Builder, m: Match, w: Value) -> Value:
@@ -146,20 +146,20 @@ def _requantized_refusal(m: Match) -> str | None:
 
 def _is_made_of_constants(value: Value, depth: int = 4) -> bool:
     """Whether ``value`` will be folded to a constant: a bias, at most dequantized and reshaped."""
-    made = value.producer
-    if made is None or isinstance(made.op, Constant):
-        return made is not None
-    return depth > 0 and all(v is None or _is_made_of_constants(v, depth - 1) for v in made.inputs)
+    producer = value.producer
+    if producer is None or isinstance(producer.op, Constant):
+        return producer is not None
+    return depth > 0 and all(v is None or _is_made_of_constants(v, depth - 1) for v in producer.inputs)
 
 
 def _requantized(b: Builder, m: Match) -> Value:
     op = m.root.op
     assert isinstance(op, QuantizeLinear)
     step, zero, addend = reshaped(b, m[Y_SCALE], ()), m.optional(Y_ZERO), m.optional(ADDEND)
-    made = b(Mul(), m.node(SUMS).output, b(Div(), m[RATIO], step))
+    scaled = b(Mul(), m.node(SUMS).output, b(Div(), m[RATIO], step))
     if addend is not None:
-        made = b(Add(), made, b(Div(), addend, step))
-    return into_quantized(b, made, None if zero is None else reshaped(b, zero, ()), op.to)
+        scaled = b(Add(), scaled, b(Div(), addend, step))
+    return into_quantized(b, scaled, None if zero is None else reshaped(b, zero, ()), op.to)
 
 
 RULES: tuple[Rule, ...] = (

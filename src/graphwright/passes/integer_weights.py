@@ -81,8 +81,8 @@ def _product(b: Builder, x: Value, w: Array, scales: Array, zeros: Array) -> Val
         times = blocks
     each = b.const(np.ascontiguousarray(np.repeat(scales, times, 1)))
     shifts = np.repeat((zeros.astype(np.int16) + op.middle).astype(np.uint8), times, 1)
-    made: Value = b(op, x, codes, each, *([b.const(shifts)] if zeros.any() else []))
-    return made
+    product: Value = b(op, x, codes, each, *([b.const(shifts)] if zeros.any() else []))
+    return product
 
 
 def _bits(*integers: Array) -> int:

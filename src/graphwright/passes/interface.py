@@ -34,7 +34,7 @@ def bind_constants(module: Module, constants: Mapping[str, Any]) -> None:
         faults.add("constants", f"not an input: {names}", hint=hint)
     builder = Builder(module, graph, next(iter(graph), None))
     sizes: dict[str, Dim] = {}
-    made: dict[Value, Value] = {}
+    bound: dict[Value, Value] = {}
     for name, given in constants.items():
         value = inputs.get(name)
         if value is None:
@@ -45,11 +45,11 @@ def bind_constants(module: Module, constants: Mapping[str, Any]) -> None:
         except ValueError as error:
             faults.add("constants", str(error), f"input {name}")
             continue
-        made[value] = builder.const(array)
+        bound[value] = builder.const(array)
     faults.raise_if_any()
-    for value, constant in made.items():
+    for value, constant in bound.items():
         graph.replace_all_uses(value, constant)
-    _remove_inputs(module, list(made))
+    _remove_inputs(module, list(bound))
     bind_sizes(module, sizes)
 
 
@@ -118,9 +118,9 @@ def keep_states(module: Module, states: Mapping[str, str]) -> None:
                 faults.add("states", f"{what} {name!r} is used for {count} states")
     faults.raise_if_any()
     for name, following in states.items():
-        kept, made = inputs[name].type, outputs[following].type
-        if kept != made:
-            message = f"state {name!r} is {kept}, but its next value {following!r} is {made}"
+        kept, next_type = inputs[name].type, outputs[following].type
+        if kept != next_type:
+            message = f"state {name!r} is {kept}, but its next value {following!r} is {next_type}"
             faults.add("states", message, hint="if they are equal at run time, give all sizes with shapes")
     faults.raise_if_any()
     data = {name: value for name, value in outputs.items() if name not in states.values()}

@@ -40,8 +40,8 @@ def _refusal(m: Match) -> str | None:
 def _product(b: Builder, m: Match) -> Value:
     w = m.array(W)
     op, x = replace(m.op(MATMUL), precision=BF16), b(Cast(BF16), m[X])
-    made: Value = b(op, x, b.const(w.astype(BF16.numpy)))
-    return made
+    product: Value = b(op, x, b.const(w.astype(BF16.numpy)))
+    return product
 
 
 def _conv_refusal(m: Match) -> str | None:
@@ -54,13 +54,13 @@ def _conv_refusal(m: Match) -> str | None:
 def _convolution(b: Builder, m: Match) -> Value:
     w, bias = m.array(W), m.optional(BIAS)
     op, weights = replace(m.op(CONV), precision=BF16), b.const(w.astype(BF16.numpy))
-    made: Value = b(op, m[X], weights, *([] if bias is None else [bias]))
-    return made
+    result: Value = b(op, m[X], weights, *([] if bias is None else [bias]))
+    return result
 
 
 def _attention(b: Builder, m: Match) -> Value:
-    made: Value = b(replace(m.op(ATTENTION), precision=BF16), *m.rest(OPERANDS))
-    return made
+    result: Value = b(replace(m.op(ATTENTION), precision=BF16), *m.rest(OPERANDS))
+    return result
 
 
 LOWER_PRECISION = RulePass(

@@ -42,14 +42,18 @@ def register(*items: Rule | Pass, at: str = Point.IMPORTED) -> None:
         if not isinstance(item, Rule | Pass):
             message = f"{type(item).__name__} is neither a Rule nor a Pass"
             raise PluginError(Diagnostic("plugin-class", message))
-        made = _of_rule(item) if isinstance(item, Rule) else PluginPass(item, type(item), f"pass {item.name}")
-        known = _PASSES.get(made.name)
-        if known is not None and known[1].plugin != made.plugin:
-            message = f"{made.name!r} of {made.plugin} has the same name as one of {known[1].plugin}"
-            raise PluginError(
-                Diagnostic("plugin-clash", message, defined_at(made.author), "give it another name")
+        registered = (
+            _of_rule(item) if isinstance(item, Rule) else PluginPass(item, type(item), f"pass {item.name}")
+        )
+        known = _PASSES.get(registered.name)
+        if known is not None and known[1].plugin != registered.plugin:
+            message = (
+                f"{registered.name!r} of {registered.plugin} has the same name as one of {known[1].plugin}"
             )
-        _PASSES[made.name] = Point(at), made
+            raise PluginError(
+                Diagnostic("plugin-clash", message, defined_at(registered.author), "give it another name")
+            )
+        _PASSES[registered.name] = Point(at), registered
 
 
 def passes_at(point: Point) -> tuple[Pass, ...]:
@@ -105,12 +109,12 @@ def _of_rule(rule: Rule) -> PluginPass:
         return reason
 
     def rewrite(builder: Builder, found: Match) -> Sequence[Value]:
-        made = guarded(lambda: rule.rewrite(builder, found), rule.rewrite, f"rewrite of {name}")
-        fault = replacement_fault(made, found.root, found.module)
+        replacement = guarded(lambda: rule.rewrite(builder, found), rule.rewrite, f"rewrite of {name}")
+        fault = replacement_fault(replacement, found.root, found.module)
         if fault:
             message = f"rewrite of {name} {fault} (node {found.root.location})"
             raise PluginError(Diagnostic("plugin-rule", message, defined_at(rule.rewrite)))
-        return (made,) if isinstance(made, Value) else made
+        return (replacement,) if isinstance(replacement, Value) else replacement
 
     checked = replace(rule, check=check, rewrite=rewrite)
     return PluginPass(_OneRule(name, (checked,)), _author(rule), name)
@@ -129,11 +133,11 @@ def _author(rule: Rule) -> Callable[..., Any]:
     return rule.rewrite if is_plugin_op(rule.rewrite) else rule.check
 
 
-def replacement_fault(made: object, node: Node, module: Module) -> str:
-    """The fault of ``made``, which a user's function returned to replace ``node``; empty if there is none."""
-    values = (made,) if isinstance(made, Value) else made
+def replacement_fault(replacement: object, node: Node, module: Module) -> str:
+    """The fault of ``replacement``, which a user's function returned for ``node``; empty if there is none."""
+    values = (replacement,) if isinstance(replacement, Value) else replacement
     if not isinstance(values, list | tuple) or not all(isinstance(value, Value) for value in values):
-        return f"returned {made!r} instead of a value for each output"
+        return f"returned {replacement!r} instead of a value for each output"
     if len(values) != len(node.outputs):
         return f"returned {len(values)} values for {len(node.outputs)} outputs"
     for value, output in zip(values, node.outputs, strict=True):

@@ -53,8 +53,8 @@ def _refusal(m: Match) -> str | None:
 def _product(b: Builder, m: Match, form: MatMulNBits) -> Value:
     op = _fitting(form, m[W].type.sizes[0])
     codes, scales = quantize(m.array(W).T, op)
-    made: Value = b(op, m[X], b.const(in_words(codes, op)), b.const(scales))
-    return made
+    product: Value = b(op, m[X], b.const(in_words(codes, op)), b.const(scales))
+    return product
 
 
 def _fitting(form: MatMulNBits, depth: int) -> MatMulNBits:

@@ -60,11 +60,11 @@ def _window_fault(m: Match) -> Refusal | None:
 
 def _image_and_scale(m: Match) -> tuple[Value, Value] | None:
     """The operands of the Mul: the image, and one factor per channel. None if they are not that."""
-    made = m.node(SCALED).output.type
-    images, channels, *pixels = made.dims
+    scaled = m.node(SCALED).output.type
+    images, channels, *pixels = scaled.dims
     factors = [(count, channels, *(1 for _ in pixels)) for count in (1, images)]
     for image, scale in ((m[A], m[B]), (m[B], m[A])):
-        if image.type == made and scale.type.shape in factors and scale.type.shape != made.shape:
+        if image.type == scaled and scale.type.shape in factors and scale.type.shape != scaled.shape:
             return image, scale
     return None
 
@@ -73,8 +73,8 @@ def _rewrite(b: Builder, m: Match) -> Value:
     found, bias = _image_and_scale(m), m.optional(BIAS)
     assert found is not None
     image, scale = found
-    made: Value = b(ScaledConv(m.op(CONV).strides), image, m[W], scale, *([] if bias is None else [bias]))
-    return made
+    result: Value = b(ScaledConv(m.op(CONV).strides), image, m[W], scale, *([] if bias is None else [bias]))
+    return result
 
 
 SCALE_WEIGHTS = RulePass(

@@ -163,11 +163,13 @@ def _part_fault(resize: Node, m: Match) -> Refusal | None:
 
 def _sunk(b: Builder, resize: Node, conv: Conv, *weights: Value) -> Value:
     """The convolution of the input of ``resize``, then resized."""
-    op, made = resize.op, b(conv, resize.operand(0), *weights)
+    op, convolved = resize.op, b(conv, resize.operand(0), *weights)
     assert isinstance(op, Resize)
     if op.sizes is not None:
-        op = replace(op, sizes=(*op.sizes[:CHANNELS], made.type.dims[CHANNELS], *op.sizes[CHANNELS + 1 :]))
-    result: Value = b(op, made)
+        op = replace(
+            op, sizes=(*op.sizes[:CHANNELS], convolved.type.dims[CHANNELS], *op.sizes[CHANNELS + 1 :])
+        )
+    result: Value = b(op, convolved)
     return result
 
 

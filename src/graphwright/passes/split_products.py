@@ -109,10 +109,10 @@ def _rewrite(b: Builder, m: Match) -> list[Value]:
 def _product(b: Builder, m: Match, columns: slice) -> Value:
     weights, bias = m.array(W), m.constant(BIAS)
     product = next(node for node in m.nodes if isinstance(node.op, MatMul))
-    made: Value = b(product.op, m[X], b.const(_copied(weights[:, columns])))
+    part: Value = b(product.op, m[X], b.const(_copied(weights[:, columns])))
     if bias is not None:
-        made = b(Add(), made, b.const(_copied(bias[columns])))
-    return made
+        part = b(Add(), part, b.const(_copied(bias[columns])))
+    return part
 
 
 def _copied(array: Array) -> Array:

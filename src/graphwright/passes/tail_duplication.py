@@ -81,19 +81,19 @@ def _has_known_ranks(value: Value) -> bool:
     """Whether the rank of ``value`` is known in every branch that computes it."""
     if value.type.shape is not None:
         return True
-    made = value.producer
-    if made is None or not isinstance(made.op, If):
+    producer = value.producer
+    if producer is None or not isinstance(producer.op, If):
         return False
-    return all(_has_known_ranks(region.outputs[value.index]) for region in made.regions)
+    return all(_has_known_ranks(region.outputs[value.index]) for region in producer.regions)
 
 
 def _tail(node: Node) -> list[Node]:
     """The nodes after ``node`` that depend on it, or have side effects, which keep their order."""
-    made, tail, following = set(node.outputs), [], node.next
+    results, tail, following = set(node.outputs), [], node.next
     while following is not None:
-        if has_effect(following) or any(value in made for value in following.inputs):
+        if has_effect(following) or any(value in results for value in following.inputs):
             tail.append(following)
-            made.update(following.outputs)
+            results.update(following.outputs)
         following = following.next
     return tail
 
@@ -109,7 +109,7 @@ def _sink(node: Node, tail: Sequence[Node]) -> None:
     outer = [v for v in wanted if not is_constant(v) and v not in {*inside, *captured}]
     for region in node.regions:
         _append_tail(region, node, tail, outer, results)
-    made = Node(
+    sunk = Node(
         If(len(results)),
         (condition, *captured, *outer),
         [value.type for value in results],
@@ -117,8 +117,8 @@ def _sink(node: Node, tail: Sequence[Node]) -> None:
         node.name,
         node.sources,
     )
-    graph.insert(made, tail[-1].next)
-    for old, new in zip(results, made.outputs, strict=True):
+    graph.insert(sunk, tail[-1].next)
+    for old, new in zip(results, sunk.outputs, strict=True):
         graph.replace_all_uses(old, new)
     for each in (*reversed(tail), node):
         graph.erase(each)

@@ -75,8 +75,8 @@ def _product(b: Builder, m: Match, depth_axis: int) -> Value:
     codes = b.const(in_words((w - lowest).astype(np.uint8), op))
     scales = b.const(_per_block(m.array(SCALE), m, depth_axis, n, blocks))
     shifts = [b.const(zeros)] if (zeros != op.middle).any() else []
-    made: Value = b(op, m[X], codes, scales, *shifts)
-    return made
+    result: Value = b(op, m[X], codes, scales, *shifts)
+    return result
 
 
 def _per_block(parameter: Array, m: Match, depth_axis: int, n: int, blocks: int) -> Array:
@@ -97,8 +97,8 @@ def _gemm_refusal(m: Match) -> str | None:
 
 
 def _gemm(b: Builder, m: Match) -> Value:
-    made, bias = _product(b, m, int(m.op(GEMM).trans_b)), m.optional(BIAS)
-    return made if bias is None else b(Add(), made, bias)
+    product, bias = _product(b, m, int(m.op(GEMM).trans_b)), m.optional(BIAS)
+    return product if bias is None else b(Add(), product, bias)
 
 
 WEIGHT_ONLY_QUANTIZATION = RulePass(

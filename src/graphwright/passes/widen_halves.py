@@ -45,9 +45,9 @@ class WidenHalves(Pass):
         before = record.counts.total()
         for graph in list(graphs(module)):
             for node in list(graph):
-                made = self._widened(node, Builder(module, graph, node, node.sources, node.origin))
-                if made is not None:
-                    replace_node(node, [made])
+                widened = self._widened(node, Builder(module, graph, node, node.sources, node.origin))
+                if widened is not None:
+                    replace_node(node, [widened])
                     record.did(f"{node.op.name} in f32")
         return record.counts.total() > before
 
@@ -103,8 +103,8 @@ def _wide_constant(b: Builder, value: Value) -> Value:
     """``value`` in f32; a constant is converted at compile time."""
     array = constant_array(value, b.module)
     if array is None:
-        made: Value = b(Cast(F32), value)
-        return made
+        wide: Value = b(Cast(F32), value)
+        return wide
     return b.const(array.astype(F32.numpy))
 
 
@@ -126,14 +126,14 @@ def _unrounded(b: Builder, value: Value) -> Value | None:
     if Trait.VIEW not in source.op.traits or len(source.inputs) != 1 or source.regions:
         return None
     before = _unrounded(b, source.operand(0))
-    made: Value | None = None if before is None else b(source.op, before)
-    return made
+    result: Value | None = None if before is None else b(source.op, before)
+    return result
 
 
 def _narrowed(b: Builder, wide: Value, node: Node) -> Value:
     to = node.output.type.dtype
-    made: Value = wide if wide.type.dtype == to else b(Cast(to, excess=True), wide)
-    return made
+    narrow: Value = wide if wide.type.dtype == to else b(Cast(to, excess=True), wide)
+    return narrow
 
 
 def _is_image(value: Value) -> bool:

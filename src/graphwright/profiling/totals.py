@@ -36,14 +36,14 @@ def totals_of(events: Events) -> Totals:
     """The totals of ``events``."""
     runs, plans = events.whole_runs(), events.of_kind(EventKind.PLAN)
     stages = events.of_kind(EventKind.STAGE)
-    kept, made = (int(((plans["a"] == number) & (plans["id"] > 0)).sum()) for number in (1, 0))
+    kept, new = (int(((plans["a"] == number) & (plans["id"] > 0)).sum()) for number in (1, 0))
     return Totals(
         runs=len(runs),
         failed=int((runs["slot"] != 0).sum()),
         run_ns=int((runs["end"] - runs["start"]).sum()),
         tasks=len(task_calls(events)),
         nodes=len(events.of_kind(EventKind.NODE)),
-        plans_made=made,
+        plans_made=new,
         plans_kept=kept,
         stages=len(stages),
         stages_ns=int((stages["end"] - stages["start"]).sum()),
@@ -61,8 +61,8 @@ def arena_use(events: Events) -> list[tuple[int, int]]:
     changes = [(start, 1, arena) for start, arena in zip(starts, arenas, strict=True)]
     changes += [(end, 0, -arena) for end, arena in zip(ends, arenas, strict=True)]
     used = 0
-    made = []
+    usage = []
     for time, _, change in sorted(changes):
         used += change
-        made.append((time, used))
-    return made
+        usage.append((time, used))
+    return usage

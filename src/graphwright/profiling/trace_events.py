@@ -28,8 +28,8 @@ _NAMES: Final = {EventKind.STAGE: "compile", EventKind.NODE: "python", EventKind
 
 def trace_text(events: Events, names: Mapping[int, str]) -> str:
     """The trace as JSON; ``names`` are the names of threads by their id in the operating system."""
-    made = _Trace(events).events(names)
-    whole = {"traceEvents": made, "displayTimeUnit": "ns", "otherData": {"lost_events": events.lost}}
+    rows = _Trace(events).events(names)
+    whole = {"traceEvents": rows, "displayTimeUnit": "ns", "otherData": {"lost_events": events.lost}}
     return json.dumps(whole, separators=(",", ":"))
 
 
@@ -50,12 +50,12 @@ class _Trace:
         yield {**self._at(0), "ph": "M", "name": "process_name", "args": {"name": "graphwright"}}
         for thread in self._events.threads:
             name = names.get(thread.thread) or thread.name or "thread"
-            place = self._at(thread.thread)
-            yield {**place, "ph": "M", "name": "thread_name", "args": {"name": name}}
+            common = self._at(thread.thread)
+            yield {**common, "ph": "M", "name": "thread_name", "args": {"name": name}}
 
     def _at(self, thread: int, time: int | None = None) -> TraceEvent:
-        place: TraceEvent = {"pid": self._process, "tid": thread}
-        return place if time is None else {**place, "ts": (time - self._events.start) / 1000}
+        common: TraceEvent = {"pid": self._process, "tid": thread}
+        return common if time is None else {**common, "ts": (time - self._events.start) / 1000}
 
     def _slice(
         self, thread: int, start: int, end: int, kind: str, name: str, details: TraceEvent
@@ -93,8 +93,8 @@ class _Trace:
         held = sorted(zip(memory["start"].tolist(), memory["b"].tolist(), strict=True))
         for name, bytes in (("in use", arena_use(self._events)), ("held", held)):
             for time, count in bytes:
-                place = {**self._at(0, time), "ph": "C", "name": f"arena bytes {name}"}
-                yield {**place, "args": {"bytes": count}}
+                common = {**self._at(0, time), "ph": "C", "name": f"arena bytes {name}"}
+                yield {**common, "args": {"bytes": count}}
 
     def _blocks(self) -> Iterator[TraceEvent]:
         """Branches and loops."""

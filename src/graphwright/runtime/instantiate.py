@@ -74,8 +74,8 @@ class _Assembler:
         """The executor of ``executable``, which computes the whole model."""
         if isinstance(executable, Dispatch):
             return self._dispatch(executable, self.model)
-        made = self._callee(executable)
-        return None if made is None else self._with_tier_up(executable, made)
+        executor = self._callee(executable)
+        return None if executor is None else self._with_tier_up(executable, executor)
 
     def _callee(self, executable: Executable) -> Executor | None:
         """The executor of ``executable`` without tier-up: of a callee of a host program, or of a

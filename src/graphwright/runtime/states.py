@@ -58,9 +58,9 @@ class States(Mapping[str, Array]):
         if not isinstance(values, Mapping):
             what = type(values).__name__
             raise FeedError(Diagnostic("state", f"states must be a mapping from names to arrays, not {what}"))
-        made = {name: self._checked(name, value) for name, value in values.items()}
+        arrays = {name: self._checked(name, value) for name, value in values.items()}
         with self.lock:
-            self._arrays = made
+            self._arrays = arrays
 
     def _first(self, spec: TensorSpec) -> Array:
         if spec.name in self._starts:

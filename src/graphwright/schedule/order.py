@@ -179,9 +179,9 @@ class _Schedule:
 def _spans(touched: Iterable[Iterable[int]]) -> dict[int, tuple[int, int]]:
     """The first and last position at which each memory block is accessed."""
     spans: dict[int, tuple[int, int]] = {}
-    for place, memories in enumerate(touched):
+    for position, memories in enumerate(touched):
         for memory in memories:
-            spans[memory] = spans.get(memory, (place, place))[0], place
+            spans[memory] = spans.get(memory, (position, position))[0], position
     return spans
 
 
@@ -191,13 +191,13 @@ def _moves(items: Sequence[Item], schedule: _Schedule) -> Iterator[tuple[int, in
     """
     live, order = schedule.live, schedule.order
     top = live.index(max(live))
-    place = {index: position for position, index in enumerate(order)}
+    position_of = {index: position for position, index in enumerate(order)}
     readers = _followers(items)
     for now in range(top, -1, -1):
-        to = min((place[r] for r in readers[order[now]]), default=now + 1) - 1
+        to = min((position_of[r] for r in readers[order[now]]), default=now + 1) - 1
         if to > now:
             yield now, to
     for now in range(top + 1, len(order)):
-        to = max((place[e] for e in items[order[now]].after), default=-1) + 1
+        to = max((position_of[e] for e in items[order[now]].after), default=-1) + 1
         if to < now:
             yield now, to

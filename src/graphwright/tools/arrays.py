@@ -112,8 +112,8 @@ def described(value: Any) -> str:
 
 def _plain(array: Array) -> Array:
     """``array`` in a form that the file format supports: texts have a fixed width."""
-    made = np.asarray(array)
-    return made.astype(np.str_) if made.dtype == object else made
+    plain = np.asarray(array)
+    return plain.astype(np.str_) if plain.dtype == object else plain
 
 
 def _is_plain(name: str) -> bool:

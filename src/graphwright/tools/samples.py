@@ -94,8 +94,8 @@ def _module(sample: Sample) -> Module:
     builder, _ = new_graph(module, "main", ())
     graph = builder.graph
     values = [None if a is None else graph.add_input(a.type, f"x{k}") for k, a in enumerate(sample.inputs)]
-    made = builder.node(sample.op, *values).outputs
-    graph.set_outputs(list(made), [f"y{k}" for k in range(len(made))])
+    results = builder.node(sample.op, *values).outputs
+    graph.set_outputs(list(results), [f"y{k}" for k in range(len(results))])
     module.signatures["main"] = Signature((Role.DATA,) * len(graph.inputs))
     return module
 
@@ -107,13 +107,13 @@ def sample_array(given: Arg, sizes: Mapping[str, int], random: np.random.Generat
     if given.values is not None:
         return np.array(given.values, dtype.numpy).reshape(shape)
     if given.fill == "mask" or dtype.kind == "bool":
-        made: Any = random.integers(0, 2, shape)
+        elements: Any = random.integers(0, 2, shape)
     elif given.fill == "index":
-        made = random.integers(0, 3, shape)
+        elements = random.integers(0, 3, shape)
     elif given.fill == "positive":
-        made = random.integers(1, 6, shape) if dtype.is_integer else random.uniform(0.1, 3, shape)
+        elements = random.integers(1, 6, shape) if dtype.is_integer else random.uniform(0.1, 3, shape)
     elif dtype.is_integer:
-        made = random.integers(0 if dtype.kind == "uint" else -5, 6, shape)
+        elements = random.integers(0 if dtype.kind == "uint" else -5, 6, shape)
     else:
-        made = random.uniform(-0.99, 0.99, shape) if given.fill == "unit" else random.normal(size=shape)
-    return np.asarray(made).astype(dtype.numpy)
+        elements = random.uniform(-0.99, 0.99, shape) if given.fill == "unit" else random.normal(size=shape)
+    return np.asarray(elements).astype(dtype.numpy)

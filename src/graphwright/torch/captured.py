@@ -60,8 +60,8 @@ def _wrapper(compiled: Any) -> Callable[..., Any]:
     )
     if not hasattr(wrapper, "_torchdynamo_orig_callable"):
         raise TypeError(f"report takes the result of torch.compile, not {type(compiled).__name__}")
-    made: Callable[..., Any] = wrapper
-    return made
+    wrapped: Callable[..., Any] = wrapper
+    return wrapped
 
 
 def _function(compiled: Any) -> Any:

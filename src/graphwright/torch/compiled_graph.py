@@ -89,10 +89,10 @@ class CompiledGraph:
         return self._dispatch if self._is_plain else self._call
 
     def _call(self, *arguments: Any) -> list[Any]:
-        made = self._dispatch(*arguments)
+        results = self._dispatch(*arguments)
         if self._interface.changed:
             increment_version([arguments[k] for k in self._interface.changed])
-        return self._interface.results(made, arguments)
+        return self._interface.results(results, arguments)
 
     def _framed(self, arguments: tuple[Any, ...]) -> list[Any]:
         """Runs the graph as a frame of PyTorch's profiler, which is recording."""
@@ -102,8 +102,8 @@ class CompiledGraph:
     def _run(self, arguments: tuple[Any, ...]) -> list[Any]:
         """Runs a call without the fast path. Arguments that the graph changes are written in place."""
         if not all(each.accepts(arguments[each.position]) for each in self._interface.inputs):
-            made = self._graph(*arguments)
-            return list(made) if isinstance(made, list | tuple) else [made]
+            given = self._graph(*arguments)
+            return list(given) if isinstance(given, list | tuple) else [given]
         with self._lock:
             model, fed = self._held(arguments).model, self._fed()
         arrays = [each.array(arguments[each.position]) for each in fed]
@@ -130,7 +130,7 @@ class CompiledGraph:
         self._note_changes(self._replaced(tensors) if known is None else known.parameters.changed(tensors))
         if len(self._models) >= MAX_OWNERS:
             self._thaw(tuple(self._frozen))
-        return self._made(arguments)
+        return self._freeze(arguments)
 
     def _replaced(self, tensors: Sequence[torch.Tensor]) -> list[int]:
         """The ``tensors`` that replaced freed parameters; others belong to another module."""
@@ -156,7 +156,7 @@ class CompiledGraph:
         self._models.clear()
         self._set_entries()
 
-    def _made(self, arguments: tuple[Any, ...]) -> _Frozen:
+    def _freeze(self, arguments: tuple[Any, ...]) -> _Frozen:
         tensors = [arguments[k] for k in self._frozen]
         key = key_of(tensors)
         for graph in tuple(_GRAPHS):  # before more memory is allocated
@@ -170,11 +170,11 @@ class CompiledGraph:
         if self._releases:
             release(tensors)
             parameters = Snapshot(tensors, forget)
-        made = _Frozen(model, parameters, self._entry_of(model, arguments))
-        self._models[key] = made
+        frozen = _Frozen(model, parameters, self._entry_of(model, arguments))
+        self._models[key] = frozen
         self._last = [weakref.ref(each) for each in tensors]
         self._set_entries()
-        return made
+        return frozen
 
     def forget(self, key: tuple[int, ...]) -> None:
         """Drops a model whose parameters were freed. It takes no lock, as it can interrupt any code of a
@@ -222,9 +222,9 @@ class CompiledGraph:
             return kept
         self._report.miss = programs.explain_miss(key)
         info("a graph of PyTorch is not in the cache: %s", self._report.miss)
-        made = compile(module, options=self._options)
-        programs.store(key, made)
-        return made
+        model = compile(module, options=self._options)
+        programs.store(key, model)
+        return model
 
     def weights_with(self, tensors: Sequence[torch.Tensor]) -> list[Weights]:
         """The weights of models that contain one of ``tensors``, to which more weights can be added."""

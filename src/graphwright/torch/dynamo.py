@@ -45,26 +45,26 @@ def backend(
             dependent, views = data_dependent_views(graph.graph), take_views(graph)
             reading = read_graph(graph.graph, graph)
             reading.unsupported.update(dependent)
-            made = GraphReport.of(kind, graph.graph, reading.unsupported, broken)
-            record(made, name, captured_for, settings.strict)
-            run = _executor(graph, reading, settings, made)
+            report = GraphReport.of(kind, graph.graph, reading.unsupported, broken)
+            record(report, name, captured_for, settings.strict)
+            run = _executor(graph, reading, settings, report)
             if views is not None:
                 run = views.restoring(run, reading.interface.number)
-            made.seconds += time.perf_counter() - start
+            report.seconds += time.perf_counter() - start
             if kind == "inference" and not reading.unsupported and len(fakes) == len(examples) and is_plain():
                 direct.append(run)
             return _boxed(run)
 
         return compile_graph
 
-    made = aot_autograd(
+    aot_backend = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         decompositions=decompositions(),
         keep_inference_input_mutations=True,
     )
-    wrapped: Callable[..., Any] = made(module, examples)
+    wrapped: Callable[..., Any] = aot_backend(module, examples)
     return direct[0] if direct else wrapped
 
 
@@ -91,8 +91,8 @@ def _executor(
         single = not isinstance(part.graph.output_node().args[0], list | tuple)
         read = read_graph(part.graph, part)
         if not read.unsupported:  # otherwise its arguments cannot be fed, and PyTorch runs it
-            made = CompiledGraph(part, read, settings.options, frozenset(), report)
-            setattr(graph, name, Part(made, single))
+            compiled = CompiledGraph(part, read, settings.options, frozenset(), report)
+            setattr(graph, name, Part(compiled, single))
     return graph
 
 

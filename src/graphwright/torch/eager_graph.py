@@ -93,8 +93,8 @@ class _Run(fx.Interpreter):
         if alone is None:
             result = super().run_node(n)
         else:
-            made = self._alone_results(alone, n)
-            result = tuple(made) if isinstance(n.meta["val"], tuple | list) else made[0]
+            results = self._alone_results(alone, n)
+            result = tuple(results) if isinstance(n.meta["val"], tuple | list) else results[0]
         if n in self._alone:
             step = OperatorResult(
                 n.name, str(n.target), "".join(user_line(n)), tuple(_each(result)), alone is None
@@ -130,14 +130,14 @@ def _graph_of(node: fx.Node, fakes: Any) -> fx.Graph:
     """A graph that contains only ``node``; its inputs are the inputs of the node."""
     graph = fx.Graph()
     inputs = {each: _placeholder(graph, each, k) for k, each in enumerate(node.all_input_nodes)}
-    made = graph.node_copy(node, inputs.__getitem__)
-    made.name = "result"  # so that equal operators have equal graphs
+    copy = graph.node_copy(node, inputs.__getitem__)
+    copy.name = "result"  # so that equal operators have equal graphs
     if not isinstance(fakes, tuple | list):
-        graph.output((made,))
+        graph.output((copy,))
         return graph
     items = []
     for number, fake in enumerate(fakes):
-        item = graph.call_function(operator.getitem, (made, number))
+        item = graph.call_function(operator.getitem, (copy, number))
         item.meta["val"] = fake
         items.append(item)
     graph.output(tuple(items))
@@ -145,9 +145,9 @@ def _graph_of(node: fx.Node, fakes: Any) -> fx.Graph:
 
 
 def _placeholder(graph: fx.Graph, node: fx.Node, number: int) -> fx.Node:
-    made = graph.placeholder(f"input_{number}")
-    made.meta["val"] = node.meta.get("val")
-    return made
+    placeholder = graph.placeholder(f"input_{number}")
+    placeholder.meta["val"] = node.meta.get("val")
+    return placeholder
 
 
 def _each(fakes: Any) -> Sequence[Any]:

@@ -96,11 +96,11 @@ def _libc() -> Any:
 
 
 def _map(address: int | None, length: int, protection: int, flags: int, file: int) -> int:
-    made = _libc().mmap(address, length, protection, flags, file, 0)
-    if made is None or made == ctypes.c_void_p(-1).value:
+    mapped = _libc().mmap(address, length, protection, flags, file, 0)
+    if mapped is None or mapped == ctypes.c_void_p(-1).value:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
-    return int(made)
+    return int(mapped)
 
 
 def _unmap(start: int, length: int) -> None:

@@ -110,10 +110,12 @@ class GraphReport:
 
     def __str__(self) -> str:
         parts = "" if self.parts == 1 else f" in {self.parts} parts"
-        made = f", {self.cached} of {self.compilations} programs from the cache" if self.compilations else ""
-        made += f" ({self.miss})" if self.miss else ""
+        cached = (
+            f", {self.cached} of {self.compilations} programs from the cache" if self.compilations else ""
+        )
+        cached += f" ({self.miss})" if self.miss else ""
         calls = counted(self.calls, "operator")
-        lines = [f"{self.kind} graph: {calls}{parts}, {self.seconds:.2f} s to compile{made}"]
+        lines = [f"{self.kind} graph: {calls}{parts}, {self.seconds:.2f} s to compile{cached}"]
         lines += [f"  PyTorch runs {each}" for each in self.missing]
         lines += [f"  graph break at {self.broken}"] if self.broken else []
         return "\n".join(lines)

@@ -48,11 +48,11 @@ class View:
         if self.of_argument:
             offset += base.storage_offset() * base.itemsize // self.dtype.itemsize
         if base.dtype == self.dtype:
-            made = base.detach().as_strided(sizes, strides, offset)
+            view = base.detach().as_strided(sizes, strides, offset)
         else:
-            made = torch.empty(0, dtype=self.dtype).set_(base.untyped_storage(), offset, sizes, strides)
-        made = made if made.is_conj() == self.conjugated else made.conj()
-        return made if made.is_neg() == self.negated else torch._neg_view(made)
+            view = torch.empty(0, dtype=self.dtype).set_(base.untyped_storage(), offset, sizes, strides)
+        view = view if view.is_conj() == self.conjugated else view.conj()
+        return view if view.is_neg() == self.negated else torch._neg_view(view)
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,16 @@ class Base:
     strides: tuple[Dim, ...]
 
     def laid_out(
-        self, made: torch.Tensor, number: Callable[[Dim, Sequence[Any]], int], arguments: Sequence[Any]
+        self, tensor: torch.Tensor, number: Callable[[Dim, Sequence[Any]], int], arguments: Sequence[Any]
     ) -> torch.Tensor:
-        """``made``, copied if its strides differ from the assumed ones: an operator that PyTorch runs chooses
-        its strides itself.
+        """``tensor``, copied if its strides differ from the assumed ones, as operators that PyTorch runs
+        choose their strides themselves.
         """
         strides = [number(stride, arguments) for stride in self.strides]
-        pairs = zip(made.shape, made.stride(), strides, strict=True)
+        pairs = zip(tensor.shape, tensor.stride(), strides, strict=True)
         if all(own == stated for size, own, stated in pairs if size != 1):
-            return made
-        return torch.empty_strided(made.shape, strides, dtype=made.dtype).copy_(made.detach())
+            return tensor
+        return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor.detach())
 
 
 @dataclass(frozen=True)
@@ -92,23 +92,23 @@ class Views:
         """
 
         def call(*arguments: Any) -> list[Any]:
-            made = list(run(*arguments))
+            results = list(run(*arguments))
             for base in self.bases:
-                made[base.number] = base.laid_out(made[base.number], number, arguments)
-            return [self._result(each, made, arguments, number) for each in self.results]
+                results[base.number] = base.laid_out(results[base.number], number, arguments)
+            return [self._result(each, results, arguments, number) for each in self.results]
 
         return call
 
     def _result(
         self,
         result: View | int,
-        made: Sequence[Any],
+        results: Sequence[Any],
         arguments: Sequence[Any],
         number: Callable[[Dim, Sequence[Any]], int],
     ) -> Any:
         if isinstance(result, int):
-            return made[result]
-        return result.of((arguments if result.of_argument else made)[result.base], number, arguments)
+            return results[result]
+        return result.of((arguments if result.of_argument else results)[result.base], number, arguments)
 
 
 def take_views(module: fx.GraphModule) -> Views | None:
@@ -136,8 +136,10 @@ def take_views(module: fx.GraphModule) -> Views | None:
     output.args = (tuple(each if isinstance(each, fx.Node) else each[1] for each in kept),)
     module.recompile()
     needed = {each.base for each in found if isinstance(each, View) and not each.of_argument}
-    made = (Base(number, _geometry(node.meta["val"])[1]) for node, number in kept.items() if number in needed)
-    return Views(tuple(found), tuple(made))
+    assumed = (
+        Base(number, _geometry(node.meta["val"])[1]) for node, number in kept.items() if number in needed
+    )
+    return Views(tuple(found), tuple(assumed))
 
 
 def data_dependent_views(graph: fx.Graph) -> dict[fx.Node, str]:

@@ -45,14 +45,14 @@ class Timed:
 
     def times(self) -> Array:
         """The CPU time of each task in one run; 0 for tasks that did not run."""
-        made = np.zeros(self.tasks, np.int64)
+        times = np.zeros(self.tasks, np.int64)
         arrays = [array.copy() if k in self.states else array for k, array in enumerate(self.arrays)]
         with Recording(processor=True) as recording:
             self.executor.run(arrays, None, 1)
         calls = task_calls(recording.events())
         own = calls[calls["thread"] == threading.get_native_id()]
-        np.add.at(made, own["task"], own["processor"])
-        return made
+        np.add.at(times, own["task"], own["processor"])
+        return times
 
 
 @dataclass(frozen=True)

@@ -174,12 +174,12 @@ class Search:
             return []
         times = np.min([base.timed.times() for _ in range(3)], axis=0)
         whole = max(int(times.sum()), 1)
-        made = []
+        workloads = []
         for choices in found.values():
             nodes = frozenset().union(*(numbers_in(choice.nodes) for choice in choices))
             tasks = base.tasks_of(nodes)
-            made.append(Workload(choices[0], nodes, frozenset(tasks), int(times[tasks].sum()) / whole))
-        return made
+            workloads.append(Workload(choices[0], nodes, frozenset(tasks), int(times[tasks].sum()) / whole))
+        return workloads
 
     def _ways(self, choice: Choice) -> list[str]:
         """The ways that were not measured yet."""

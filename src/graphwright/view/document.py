@@ -173,13 +173,13 @@ class _Maker:
         return self._drawn[key]
 
 
-def _drawing(made: Drawing, sizes: Sequence[Size]) -> dict[str, Any]:
+def _drawing(drawing: Drawing, sizes: Sequence[Size]) -> dict[str, Any]:
     return {
-        "width": made.width,
-        "height": made.height,
-        "rows": [list(row) for row in made.rows],
-        "boxes": [[b.x, b.row, s.width, s.height] for b, s in zip(made.boxes, sizes, strict=True)],
-        "routes": [[r.tail, r.head, list(r.bends), int(r.drawn)] for r in made.routes],
+        "width": drawing.width,
+        "height": drawing.height,
+        "rows": [list(row) for row in drawing.rows],
+        "boxes": [[b.x, b.row, s.width, s.height] for b, s in zip(drawing.boxes, sizes, strict=True)],
+        "routes": [[r.tail, r.head, list(r.bends), int(r.drawn)] for r in drawing.routes],
     }
 
 

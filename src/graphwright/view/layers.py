@@ -190,13 +190,13 @@ def ordered(rows: Sequence[int], links: Sequence[Edge]) -> list[list[int]]:
     best, least = [list(row) for row in order], crossings(order, below) if counted else 0
     for sweep in range(SWEEPS if counted else 1):
         down = sweep % 2 == 0
-        place = [0.0] * len(rows)
+        position = [0.0] * len(rows)
         for row in order:
-            _number(row, place)
+            _number(row, position)
         for row in order[1:] if down else order[-2::-1]:
             near = above if down else below
-            row.sort(key=lambda item: _mean(place, near[item], place[item]))
-            _number(row, place)
+            row.sort(key=lambda item: _mean(position, near[item], position[item]))
+            _number(row, position)
         if not counted:
             return order
         found = crossings(order, below)
@@ -205,15 +205,15 @@ def ordered(rows: Sequence[int], links: Sequence[Edge]) -> list[list[int]]:
     return best
 
 
-def _number(row: Sequence[int], place: list[float]) -> None:
+def _number(row: Sequence[int], position: list[float]) -> None:
     """Numbers the items of a row relative to its center, so that rows of different lengths are comparable."""
     middle = (len(row) - 1) / 2
     for k, item in enumerate(row):
-        place[item] = k - middle
+        position[item] = k - middle
 
 
-def _mean(place: Sequence[float], items: Sequence[int], otherwise: float) -> float:
-    return sum(place[item] for item in items) / len(items) if items else otherwise
+def _mean(position: Sequence[float], items: Sequence[int], otherwise: float) -> float:
+    return sum(position[item] for item in items) / len(items) if items else otherwise
 
 
 def _neighbors(count: int, links: Iterable[Edge]) -> tuple[list[list[int]], list[list[int]]]:
@@ -242,10 +242,10 @@ def crossings(order: Sequence[Sequence[int]], below: Sequence[Sequence[int]]) ->
     """The number of crossings of links."""
     total = 0
     for upper, lower in pairwise(order):
-        place = {item: k for k, item in enumerate(lower)}
+        position = {item: k for k, item in enumerate(lower)}
         ends: list[int] = []
         for item in upper:
-            heads = sorted(place[head] for head in below[item])
+            heads = sorted(position[head] for head in below[item])
             total += sum(len(ends) - _up_to(ends, head) for head in heads)
             for head in heads:
                 insort(ends, head)

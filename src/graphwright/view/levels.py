@@ -67,7 +67,7 @@ class _Maker:
         self._nesting = Nesting(picture.groups)
         self._group_of = [node.group for node in picture.nodes]
         self.levels = [Level() for _ in picture.groups]
-        self._places: list[dict[tuple[Kind, int, int], int]] = [{} for _ in picture.groups]
+        self._positions: list[dict[tuple[Kind, int, int], int]] = [{} for _ in picture.groups]
         """The position of each item in its level, by kind, number and output of the node."""
         for group, members in enumerate(members_of(picture)):
             for member in members:
@@ -90,9 +90,9 @@ class _Maker:
             self.levels[common].connect(tail, head, text)
 
     def _place(self, group: int, kind: Kind, number: int, value: int = 0, text: str = "") -> int:
-        level, places = self.levels[group], self._places[group]
+        level, positions = self.levels[group], self._positions[group]
         key = kind, number, value
-        if key not in places:
-            places[key] = len(level.items)
+        if key not in positions:
+            positions[key] = len(level.items)
             level.items.append(Item(kind, number, text))
-        return places[key]
+        return positions[key]

@@ -48,8 +48,10 @@ class ModulePicture:
 
     def picture(self) -> GraphPicture:
         """The picture of all modules that were added."""
-        made = GraphPicture(self._stage, tuple(self._nodes), tuple(self._edges), tuple(self._groups.made))
-        return simplified(made)
+        picture = GraphPicture(
+            self._stage, tuple(self._nodes), tuple(self._edges), tuple(self._groups.groups)
+        )
+        return simplified(picture)
 
     def _entry(self, graph: Graph, group: int, symbols: SymbolTable, known: int = 0) -> None:
         """Adds a whole graph with its inputs and outputs; for ``known``, see :meth:`_body`."""
@@ -78,42 +80,42 @@ class ModulePicture:
                 continue
             scope = self._groups.path(node.sources)
             group = self._groups.scope(top, scope[known:])
-            made = picture_node(node, group, scope, node_traffic(node, symbols))
+            picture = picture_node(node, group, scope, node_traffic(node, symbols))
             if isinstance(node.op, CallOp) and _has_nodes(node.regions[0]):
-                self._inline(node, made, symbols)
+                self._inline(node, picture, symbols)
             elif node.regions:
-                self._nest(node, made, symbols)
+                self._nest(node, picture, symbols)
             else:
-                self._node(node, made)
+                self._node(node, picture)
 
-    def _node(self, node: Node, made: PictureNode) -> None:
-        number = self._add(made)
+    def _node(self, node: Node, picture: PictureNode) -> None:
+        number = self._add(picture)
         for operand in node.inputs:
             self._read(operand, number)
         for index, result in enumerate(node.outputs):
             self._made[result] = number, index
 
-    def _inline(self, node: Node, made: PictureNode, symbols: SymbolTable) -> None:
+    def _inline(self, node: Node, picture: PictureNode, symbols: SymbolTable) -> None:
         """Adds a region as part of the graph around it: its nodes read the operands directly."""
         (region,) = node.regions
-        inside = self._groups.add(Group(node.location, made.group, made))
+        inside = self._groups.add(Group(node.location, picture.group, picture))
         for inner, operand in zip(region.inputs, node.inputs, strict=True):
             if operand is not None and operand in self._made:
                 self._made[inner] = self._made[operand]
         flat = isinstance(node.op, Fused)  # few nodes, which need no scopes
-        self._body(region, inside, symbols, DEEPEST if flat else len(made.scope))
+        self._body(region, inside, symbols, DEEPEST if flat else len(picture.scope))
         for result, inner in zip(node.outputs, region.outputs, strict=True):
             if inner in self._made:
                 self._made[result] = self._made[inner]
 
-    def _nest(self, node: Node, made: PictureNode, symbols: SymbolTable) -> None:
+    def _nest(self, node: Node, picture: PictureNode, symbols: SymbolTable) -> None:
         """Adds branches and bodies of loops, in a group with the node that runs them."""
-        inside = self._groups.add(Group(node.location, made.group))
-        self._node(node, replace(made, group=inside))
+        inside = self._groups.add(Group(node.location, picture.group))
+        self._node(node, replace(picture, group=inside))
         for number, region in enumerate(node.regions):
             name = region.name or f"region {number}"
             body = self._groups.add(Group(name, inside))
-            self._entry(region, body, symbols, len(made.scope))
+            self._entry(region, body, symbols, len(picture.scope))
 
     def _add(self, node: PictureNode) -> int:
         self._nodes.append(node)

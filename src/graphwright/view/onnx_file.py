@@ -68,12 +68,12 @@ class _Writer:
                 graph.node.append(self._node(unit))
                 if unit.region != ROOT:
                     functions.append(self._function(unit, graph.node[-1].op_type))
-        made = onnx.ModelProto(
+        proto = onnx.ModelProto(
             ir_version=IR_VERSION, producer_name="graphwright", graph=graph, functions=functions
         )
-        made.opset_import.append(helper.make_opsetid("", OPSET))
-        made.opset_import.extend(helper.make_opsetid(domain, 1) for domain in (DOMAIN, REGIONS))
-        return made
+        proto.opset_import.append(helper.make_opsetid("", OPSET))
+        proto.opset_import.extend(helper.make_opsetid(domain, 1) for domain in (DOMAIN, REGIONS))
+        return proto
 
     def _units(self) -> Iterable[_Unit]:
         """The units in the order of the picture; a region is at the position of its last box, after all
@@ -91,7 +91,7 @@ class _Writer:
                 yield _Unit(node, members[region], region)
 
     def _node(self, unit: _Unit) -> onnx.NodeProto:
-        read, made = self._borders(unit.members)
+        read, written = self._borders(unit.members)
         op = identifier(unit.node.op, "Op")
         return _described(
             onnx.NodeProto(
@@ -99,14 +99,14 @@ class _Writer:
                 domain=REGIONS if unit.region != ROOT else DOMAIN,
                 name=self._names.take(self._path(unit)),
                 input=read,
-                output=made,
+                output=written,
             ),
             unit.node,
         )
 
     def _function(self, unit: _Unit, name: str) -> onnx.FunctionProto:
-        read, made = self._borders(unit.members)
-        body = onnx.FunctionProto(name=name, domain=REGIONS, input=read, output=made)
+        read, written = self._borders(unit.members)
+        body = onnx.FunctionProto(name=name, domain=REGIONS, input=read, output=written)
         for member in unit.members:
             body.node.append(self._node(_Unit(self._picture.nodes[member], (member,))))
         body.opset_import.append(helper.make_opsetid(DOMAIN, 1))
@@ -118,8 +118,10 @@ class _Writer:
         """
         inside = set(members)
         read = [e for k in members for e in self._entering[k] if e.producer not in inside]
-        made = [e for k in members for e in self._leaving[k] if len(inside) == 1 or e.consumer not in inside]
-        return self._values_of(read), self._values_of(made)
+        written = [
+            e for k in members for e in self._leaving[k] if len(inside) == 1 or e.consumer not in inside
+        ]
+        return self._values_of(read), self._values_of(written)
 
     def _values_of(self, edges: Iterable[PictureEdge]) -> list[str]:
         return list(dict.fromkeys(map(self._value, edges)))
@@ -133,8 +135,8 @@ class _Writer:
     def _value(self, edge: PictureEdge) -> str:
         key = edge.producer, edge.value
         if key not in self._value_of:
-            made = self._picture.nodes[edge.producer].name or f"value {edge.value}"
-            self._value_of[key] = self._values.take(made)
+            name = self._picture.nodes[edge.producer].name or f"value {edge.value}"
+            self._value_of[key] = self._values.take(name)
         return self._value_of[key]
 
     def _path(self, unit: _Unit) -> str:
@@ -158,12 +160,12 @@ def _type_of(type: TensorType | None) -> onnx.TypeProto:
     return helper.make_tensor_type_proto(onnx.TensorProto.UINT8, [None]) if type is None else type_proto(type)
 
 
-def _described(made: onnx.NodeProto, node: PictureNode) -> onnx.NodeProto:
-    """``made`` with the facts about ``node``."""
+def _described(proto: onnx.NodeProto, node: PictureNode) -> onnx.NodeProto:
+    """``proto`` with the facts about ``node``."""
     known = {**node.facts, **{name: f"{value:.0f}" for name, value in node.figures.items()}}
     known |= {"layout": node.layout, "kernel": ", ".join(node.kernels)}
     known |= {"sources": json.dumps(list(node.sources))} if node.sources else {}
     for name, text in known.items():
         if text:
-            made.metadata_props.add(key=f"graphwright.{name.replace(' ', '_')}", value=text)
-    return made
+            proto.metadata_props.add(key=f"graphwright.{name.replace(' ', '_')}", value=text)
+    return proto

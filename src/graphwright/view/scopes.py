@@ -41,7 +41,7 @@ class Groups:
     def __init__(self, scopes: Mapping[str, Path] | None = None) -> None:
         """``scopes`` are the scopes of source nodes whose names do not contain them."""
         self._scopes = scopes or {}
-        self.made: list[Group] = [Group("")]
+        self.groups: list[Group] = [Group("")]
         self._known: dict[tuple[int, str], int] = {}
 
     def path(self, sources: Sequence[str]) -> Path:
@@ -58,8 +58,8 @@ class Groups:
 
     def add(self, group: Group) -> int:
         """Adds a group and returns its number."""
-        self.made.append(group)
-        return len(self.made) - 1
+        self.groups.append(group)
+        return len(self.groups) - 1
 
 
 def simplified(picture: GraphPicture) -> GraphPicture:
@@ -84,16 +84,16 @@ def _without_singles(picture: GraphPicture) -> GraphPicture:
     while counts[number] == 1 and (inside := _only_group(groups, number, counts)) is not None:
         number = inside
         keeps[number] = False
-    place = [ROOT] * len(groups)  # the group that replaces each group
+    replaced_by = [ROOT] * len(groups)  # the group that replaces each group
     kept: list[Group] = []
     for number, group in enumerate(groups):
-        parent = place[group.parent]
+        parent = replaced_by[group.parent]
         if not keeps[number]:
-            place[number] = parent
+            replaced_by[number] = parent
             continue
-        place[number] = len(kept)
+        replaced_by[number] = len(kept)
         kept.append(replace(group, parent=parent))
-    nodes = tuple(replace(node, group=place[node.group]) for node in picture.nodes)
+    nodes = tuple(replace(node, group=replaced_by[node.group]) for node in picture.nodes)
     return replace(picture, nodes=nodes, groups=tuple(kept))
 
 
@@ -141,9 +141,9 @@ def _parents_first(picture: GraphPicture) -> GraphPicture:
     while pending:
         order.append(pending.pop())
         pending += reversed(inside[order[-1]])
-    place = {old: new for new, old in enumerate(order)}
-    groups = tuple(replace(picture.groups[k], parent=place[picture.groups[k].parent]) for k in order)
-    nodes = tuple(replace(node, group=place[node.group]) for node in picture.nodes)
+    new_number = {old: new for new, old in enumerate(order)}
+    groups = tuple(replace(picture.groups[k], parent=new_number[picture.groups[k].parent]) for k in order)
+    nodes = tuple(replace(node, group=new_number[node.group]) for node in picture.nodes)
     return replace(picture, nodes=nodes, groups=groups)
 
 
@@ -158,8 +158,8 @@ def equal_groups(picture: GraphPicture) -> list[int]:
     for edge in picture.edges:
         tail, head = picture.nodes[edge.producer].group, picture.nodes[edge.consumer].group
         for group in nesting.around(nesting.common(tail, head)):
-            place = held[group]
-            edges[group].append((place[edge.producer], place[edge.consumer], edge.value))
+            index = held[group]
+            edges[group].append((index[edge.producer], index[edge.consumer], edge.value))
     labels = _numbered((n.op, n.layout, *map(n.facts.get, COMPARED)) for n in picture.nodes)
     depths = [nesting.depths[node.group] for node in picture.nodes]
     return _numbered(

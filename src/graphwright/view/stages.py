@@ -48,7 +48,7 @@ class Watched:
         self._before: GraphPicture | None = None
         self._changed: tuple[GraphPicture, GraphPicture] | None = None
         self._graphs: dict[str, ModulePicture] = {}
-        self._places: dict[str, tuple[str, ...]] = {}
+        self._sources: dict[str, tuple[str, ...]] = {}
         self._programs: list[TaskGraph] = []
         self._scopes: dict[str, Path] = {}
         self._alternatives: dict[str, Sequence[Alternative]] = {}
@@ -86,7 +86,7 @@ class Watched:
         found = [self._graphs[name].picture() for name in NAMES if name in self._graphs]
         if self._programs:
             context = TaskContext(
-                self._places, self._alternatives, sizes or {}, measured_ns or {}, self._scopes
+                self._sources, self._alternatives, sizes or {}, measured_ns or {}, self._scopes
             )
             found.append(picture_of_tasks(self._programs, context))
         return found
@@ -98,7 +98,7 @@ class Watched:
         for step in all_steps(selection.steps):
             nodes = (*step.before, step.node)
             self._alternatives[step.place] = step.alternatives
-            self._places[step.place] = tuple(dict.fromkeys(s for node in nodes for s in node.sources))
+            self._sources[step.place] = tuple(dict.fromkeys(s for node in nodes for s in node.sources))
 
 
 def pictures_of_package(

@@ -49,7 +49,7 @@ def picture_of_tasks(programs: Sequence[TaskGraph], context: TaskContext) -> Gra
     for number, program in enumerate(programs):
         top = groups.add(Group(f"program {number}"))
         _Maker(program, known, nodes, edges, groups).block(0, top)
-    return simplified(GraphPicture(TASKS, tuple(nodes), tuple(edges), tuple(groups.made)))
+    return simplified(GraphPicture(TASKS, tuple(nodes), tuple(edges), tuple(groups.groups)))
 
 
 class _Maker:

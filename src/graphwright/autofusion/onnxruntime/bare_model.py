@@ -16,9 +16,9 @@ def without_weights(model: OnnxModel, library: Library) -> tuple[OnnxModel, Libr
     where ONNX Runtime runs a part of the model, which reads weights of its own.
     """
     taken = {each.name: [port >= 0 for _, port in each.inputs] for each in library.operators}
-    made = onnx.ModelProto()
-    made.CopyFrom(model.proto)
-    graph = made.graph
+    proto = onnx.ModelProto()
+    proto.CopyFrom(model.proto)
+    graph = proto.graph
     for node in graph.node:
         if node.domain != FUNCTION_DOMAIN or node.op_type not in taken:
             message = f"ONNX Runtime runs parts of the model, such as {terminal(node.name or node.op_type)}"
@@ -27,14 +27,14 @@ def without_weights(model: OnnxModel, library: Library) -> tuple[OnnxModel, Libr
         kept = [name for name, is_taken in zip(node.input, taken[node.op_type], strict=True) if is_taken]
         del node.input[:]
         node.input.extend(kept)
-    del made.functions[:]
+    del proto.functions[:]
     read = {name for node in graph.node for name in node.input} | {each.name for each in graph.output}
     initializers = [each for each in graph.initializer if each.name in read]
     del graph.initializer[:]
     graph.initializer.extend(initializers)
     weights = {name: array for name, array in model.weights.items() if name in read}
     operators = [replace(each, inputs=_passed(each)) for each in library.operators]
-    return replace(model, proto=made, weights=weights), replace(library, operators=operators)
+    return replace(model, proto=proto, weights=weights), replace(library, operators=operators)
 
 
 def _passed(operator: Operator) -> tuple[tuple[int, int], ...]:

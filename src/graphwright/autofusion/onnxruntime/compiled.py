@@ -101,7 +101,7 @@ def compile_programs(prepared: Mapping[str, Sequence[Prepared]], options: Option
             stack.push(code)  # before the start: an interrupt between the two would leave the compiler alone
             code.start()
         for isa, code in started.items():
-            made = code.finish()
-            programs = [each.program.targets[isa] for each in made]
-            compiled.append(CompiledPrograms(isa, programs, made[-1].weights))
+            results = code.finish()
+            programs = [each.program.targets[isa] for each in results]
+            compiled.append(CompiledPrograms(isa, programs, results[-1].weights))
     return compiled

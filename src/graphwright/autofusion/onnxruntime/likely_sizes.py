@@ -47,10 +47,10 @@ def joined_forms(general: Module, likely: Module) -> Module:
     module = clone_module(general)
     source = module.main
     module.constants.merge(likely.constants)
-    made = Graph(source.name)
-    inputs = [made.add_input(value.type, value.name) for value in source.inputs]
+    joined = Graph(source.name)
+    inputs = [joined.add_input(value.type, value.name) for value in source.inputs]
     known = {**module.symbols.ranges, **likely.symbols.ranges}
-    builder = Builder(module, made)
+    builder = Builder(module, joined)
     shaped = [value for value in inputs if value.type.shape]
     axes = tuple(tuple(_axis_name(dim) for dim in value.type.dims) for value in shaped)
     holds = builder(SizesHold(tuple(map(str, likely.symbols.guards)), axes), *shaped)
@@ -59,8 +59,8 @@ def joined_forms(general: Module, likely: Module) -> Module:
     for value, wanted in zip(choice.outputs, source.outputs, strict=True):
         value.type = wanted.type
     module.symbols.ranges = known  # without the symbols created for results of regions
-    made.set_outputs(choice.outputs, source.output_names)
-    module.graphs[source.name] = made
+    joined.set_outputs(choice.outputs, source.output_names)
+    module.graphs[source.name] = joined
     return module
 
 
@@ -80,18 +80,18 @@ def without_choice(model: onnx.ModelProto) -> onnx.ModelProto:
     if len(marked) != 1 or marked[0].op_type != If.name:
         return model
     branches = {attribute.name: attribute.g for attribute in marked[0].attribute}
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    del made.graph.node[:]
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    del plain.graph.node[:]
     for node in model.graph.node:
         if node is not marked[0] and node != marked[0]:
-            made.graph.node.append(node)
+            plain.graph.node.append(node)
     general = branches["else_branch"]
-    made.graph.node.extend(general.node)
-    made.graph.value_info.extend(general.value_info)
+    plain.graph.node.extend(general.node)
+    plain.graph.value_info.extend(general.value_info)
     for inner, name in zip(general.output, marked[0].output, strict=True):
-        made.graph.node.append(onnx.NodeProto(op_type=Identity.name, input=[inner.name], output=[name]))
-    return made
+        plain.graph.node.append(onnx.NodeProto(op_type=Identity.name, input=[inner.name], output=[name]))
+    return plain
 
 
 def chosen_by_sizes(graph: Graph) -> Node | None:

@@ -57,12 +57,12 @@ class Library:
     def parts(self) -> dict[str, Piece]:
         """The parts after the code, by name."""
         lines = [line for operator in self.operators for line in operator.lines()]
-        made: dict[str, Piece] = {"operators": text_part(lines)}
+        parts: dict[str, Piece] = {"operators": text_part(lines)}
         if self.whole:
-            made["whole"] = b"\n"
+            parts["whole"] = b"\n"
         for each in self.compiled:
-            made |= {f"{each.isa}/{name}": data for name, data in self._parts_of(each).items()}
-        return made
+            parts |= {f"{each.isa}/{name}": data for name, data in self._parts_of(each).items()}
+        return parts
 
     def write(self, file: BinaryIO) -> None:
         """The bytes of the file."""
@@ -89,15 +89,15 @@ class Library:
         return files
 
     def _parts_of(self, compiled: CompiledPrograms) -> dict[str, Piece]:
-        made: dict[str, Piece] = {"weights": compiled.weights.data}
+        parts: dict[str, Piece] = {"weights": compiled.weights.data}
         if self.needs_bf16 and compiled.isa != "v3":
-            made["bf16"] = b"\n"
+            parts["bf16"] = b"\n"
         for number, operator in enumerate(self.operators):
-            made[f"{operator.name}.program"] = compiled.programs[number].stored.words
-            made[f"{operator.name}.kernels"] = text_part(" ".join(pair) for pair in compiled.kernels(number))
-        made |= {f"{name}.so": data for name, data in compiled.objects.items()}
-        made[f"{LIBRARY}.so"] = (LIBRARY_FOLDER / f"libgraphwright_kernels_{compiled.isa}.so").read_bytes()
-        return made
+            parts[f"{operator.name}.program"] = compiled.programs[number].stored.words
+            parts[f"{operator.name}.kernels"] = text_part(" ".join(pair) for pair in compiled.kernels(number))
+        parts |= {f"{name}.so": data for name, data in compiled.objects.items()}
+        parts[f"{LIBRARY}.so"] = (LIBRARY_FOLDER / f"libgraphwright_kernels_{compiled.isa}.so").read_bytes()
+        return parts
 
 
 _JOIN: Final = """cp adapter.so library.so

@@ -25,9 +25,9 @@ LEAST_LAUNCHES = 2
 
 @dataclass(frozen=True)
 class Outlined:
-    """``made``: the new Subgraph nodes. ``outside``: the nodes that ONNX Runtime runs, and why."""
+    """``nodes``: the new Subgraph nodes. ``outside``: the nodes that ONNX Runtime runs, and why."""
 
-    made: Sequence[Node]
+    nodes: Sequence[Node]
     outside: dict[Node, str]
 
 
@@ -36,14 +36,14 @@ def outline_programs(module: Module) -> Outlined:
 
     In the regions of nodes that stay with ONNX Runtime as well.
     """
-    made: list[Node] = []
+    programs: list[Node] = []
     outside: dict[Node, str] = {}
     pending = [module.main]
     while pending:
         graph = pending.pop()
-        _outline_graph(graph, made, outside)
+        _outline_graph(graph, programs, outside)
         pending += [region for node in graph if not isinstance(node.op, CallOp) for region in node.regions]
-    return Outlined(made, outside)
+    return Outlined(programs, outside)
 
 
 def partition_programs(graph: Graph) -> Partition:
@@ -51,8 +51,8 @@ def partition_programs(graph: Graph) -> Partition:
     return partition(graph, given={node: reason for node in graph if (reason := _why_kept(node))})
 
 
-def _outline_graph(graph: Graph, made: list[Node], outside: dict[Node, str]) -> None:
-    """Adds the new nodes of ``graph`` to ``made``, and the nodes that stay in it to ``outside``."""
+def _outline_graph(graph: Graph, programs: list[Node], outside: dict[Node, str]) -> None:
+    """Adds the new nodes of ``graph`` to ``programs``, and the nodes that stay in it to ``outside``."""
     found = partition_programs(graph)
     outside |= {node: reason for node, reason in found.reasons.items() if not _chooses_by_sizes(node)}
     for group in found.groups:
@@ -61,10 +61,10 @@ def _outline_graph(graph: Graph, made: list[Node], outside: dict[Node, str]) -> 
         if count_launches(group.nodes) < LEAST_LAUNCHES:
             outside |= dict.fromkeys(group.nodes, "the program would be too small to save time")
             continue
-        number = len(made)
+        number = len(programs)
         node = outline(graph, group.nodes, lambda results, number=number: Subgraph(results, number))  # type: ignore[misc]
         region_of(node).name = region_name(region_of(node))
-        made.append(node)
+        programs.append(node)
     graph.sort()
 
 
@@ -103,18 +103,18 @@ def program_module(module: Module, node: Node, demands: Sequence[Constraint] = (
     """The region of ``node``, which belongs to ``module``, as a module of its own that assumes nothing of
     sizes but what ``demands`` say, which are known to hold.
     """
-    made = Module()
-    made.constants, made.hints = module.constants.copy(), dict(module.hints)
-    main = made.add_graph(clone_graph(region_of(node), "main"))
+    copy = Module()
+    copy.constants, copy.hints = module.constants.copy(), dict(module.hints)
+    main = copy.add_graph(clone_graph(region_of(node), "main"))
     inputs = _bind_constants(main, node)
     for fused in [each for each in main if isinstance(each.op, Fused)]:
         inline_region(fused, region_of(fused), [value for value in fused.inputs if value is not None])
     told = bound_by(main.inputs, ())
     known = module.symbols.copy()
     constraints = dict.fromkeys(c for c in (*known.constraints, *demands) if c.names <= told)
-    made.symbols = replace(known, constraints=constraints)
-    made.symbols.assume_nothing()
-    return ProgramModule(made, inputs)
+    copy.symbols = replace(known, constraints=constraints)
+    copy.symbols.assume_nothing()
+    return ProgramModule(copy, inputs)
 
 
 def _bind_constants(main: Graph, node: Node) -> tuple[int, ...]:

@@ -19,52 +19,52 @@ A = onnx.AttributeProto
 
 def attribute_proto(name: str, value: Any) -> onnx.AttributeProto:
     """``value`` as an ONNX attribute. Raises CannotExport if it contains an unknown size."""
-    made = onnx.AttributeProto(name=name)
+    attribute = onnx.AttributeProto(name=name)
     match value:
         case onnx.GraphProto():
-            made.type = A.GRAPH
-            made.g.CopyFrom(value)
+            attribute.type = A.GRAPH
+            attribute.g.CopyFrom(value)
         case np.ndarray():
-            made.type = A.TENSOR
-            made.t.CopyFrom(tensor_proto(value))
+            attribute.type = A.TENSOR
+            attribute.t.CopyFrom(tensor_proto(value))
         case DType():
-            made.type, made.i = A.INT, onnx_number(value)
+            attribute.type, attribute.i = A.INT, onnx_number(value)
         case tuple() | list():
-            _fill_list(made, value)
+            _fill_list(attribute, value)
         case str():
-            made.type, made.s = A.STRING, value.encode()
+            attribute.type, attribute.s = A.STRING, value.encode()
         case float():
-            made.type, made.f = A.FLOAT, value
+            attribute.type, attribute.f = A.FLOAT, value
         case int():
-            made.type, made.i = A.INT, int(value)
+            attribute.type, attribute.i = A.INT, int(value)
         case _:
             raise CannotExport(f"the attribute {name} is {value}, which is not known before a run")
-    return made
+    return attribute
 
 
-def _fill_list(made: onnx.AttributeProto, values: Sequence[Any]) -> None:
+def _fill_list(attribute: onnx.AttributeProto, values: Sequence[Any]) -> None:
     if any(isinstance(value, Expr) for value in values):
         listed = ", ".join(map(str, values))
-        raise CannotExport(f"the attribute {made.name} is ({listed}), which is not known before a run")
+        raise CannotExport(f"the attribute {attribute.name} is ({listed}), which is not known before a run")
     if all(isinstance(value, str) for value in values):
-        made.type = A.STRINGS
-        made.strings.extend(value.encode() for value in values)
+        attribute.type = A.STRINGS
+        attribute.strings.extend(value.encode() for value in values)
     elif all(isinstance(value, int) for value in values):
-        made.type = A.INTS
-        made.ints.extend(map(int, values))
+        attribute.type = A.INTS
+        attribute.ints.extend(map(int, values))
     else:
-        made.type = A.FLOATS
-        made.floats.extend(map(float, values))
+        attribute.type = A.FLOATS
+        attribute.floats.extend(map(float, values))
 
 
 def tensor_proto(array: Array, name: str = "") -> onnx.TensorProto:
     """``array`` as an ONNX tensor with its elements."""
-    made = tensor_header(array, name)
+    tensor = tensor_header(array, name)
     if dtype_of(array) == STRING:
-        made.string_data.extend(str(value).encode() for value in array.ravel())
+        tensor.string_data.extend(str(value).encode() for value in array.ravel())
     else:
-        made.raw_data = raw_bytes(array)
-    return made
+        tensor.raw_data = raw_bytes(array)
+    return tensor
 
 
 def tensor_header(array: Array, name: str = "") -> onnx.TensorProto:

@@ -28,8 +28,8 @@ class OnnxModel:
 
     def with_weights(self) -> onnx.ModelProto:
         """The model with its weights, which must be smaller than 2 GiB."""
-        made = onnx.ModelProto()
-        made.CopyFrom(self.proto)
-        for tensor in made.graph.initializer:
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        for tensor in proto.graph.initializer:
             tensor.CopyFrom(tensor_proto(self.weights[tensor.name], tensor.name))
-        return made
+        return proto

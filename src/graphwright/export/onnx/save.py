@@ -46,11 +46,11 @@ def stage_model(stack: ExitStack, model: OnnxModel, path: Path, *, external: boo
         file.flush()
         return [path]
     beside = path.with_name(f"{path.name}.data")
-    made = onnx.ModelProto()
-    made.CopyFrom(model.proto)
+    proto = onnx.ModelProto()
+    proto.CopyFrom(model.proto)
     main, data = (stack.enter_context(whole_file(each)) for each in (path, beside))
     end = 0
-    for tensor in made.graph.initializer:
+    for tensor in proto.graph.initializer:
         array = model.weights[tensor.name]
         if not _is_outside(array):
             tensor.CopyFrom(tensor_proto(array, tensor.name))
@@ -62,7 +62,7 @@ def stage_model(stack: ExitStack, model: OnnxModel, path: Path, *, external: boo
         tensor.CopyFrom(tensor_header(array, tensor.name))
         tensor.data_location = onnx.TensorProto.EXTERNAL
         _locate(tensor, [("location", beside.name), ("offset", start), ("length", len(content))])
-    main.write(made.SerializeToString(deterministic=True))
+    main.write(proto.SerializeToString(deterministic=True))
     main.flush()
     data.flush()
     return [path, beside]

@@ -85,13 +85,13 @@ class Scope:
         attributes: Mapping[str, object] | None = None,
     ) -> onnx.NodeProto:
         """Appends a node."""
-        made = onnx.NodeProto(op_type=op_type, domain=domain, name=name, input=_without_last(inputs))
-        made.output.extend(outputs)
+        node = onnx.NodeProto(op_type=op_type, domain=domain, name=name, input=_without_last(inputs))
+        node.output.extend(outputs)
         for key, value in (attributes or {}).items():
             if value is not None and not (isinstance(value, tuple) and not value):
-                made.attribute.append(attribute_proto(key, value))
-        self.nodes.append(made)
-        return made
+                node.attribute.append(attribute_proto(key, value))
+        self.nodes.append(node)
+        return node
 
 
 class FunctionScope(Scope):

@@ -88,19 +88,19 @@ class _State:
 
 
 def _write_graph(state: _State, scope: Scope, graph: Graph) -> onnx.GraphProto:
-    made = onnx.GraphProto(name=graph.name)
+    proto = onnx.GraphProto(name=graph.name)
     for value in graph.inputs:
         scope.bind(value, scope.names.take(value.name or f"input_{value.index}"))
-        made.input.append(_info(scope.name_of(value), value))
+        proto.input.append(_info(scope.name_of(value), value))
     names = [name or f"output_{k}" for k, name in enumerate(graph.output_names)]
     given = {value: scope.names.take(name) for value, name in _first_names(graph, names).items()}
     _write_nodes(state, scope, graph, given)
     seen: set[str] = set()
     for value, name in zip(graph.outputs, names, strict=True):
-        made.output.append(_info(_output(scope, value, name, given, seen), value))
-    made.node.extend(scope.nodes)
-    made.value_info.extend(_calls_types(graph, scope))
-    return made
+        proto.output.append(_info(_output(scope, value, name, given, seen), value))
+    proto.node.extend(scope.nodes)
+    proto.value_info.extend(_calls_types(graph, scope))
+    return proto
 
 
 def _first_names(graph: Graph, callers: Sequence[str]) -> dict[Value, str]:
@@ -165,7 +165,7 @@ class _NodeExporter:
     def __init__(self, state: _State, scope: Scope, node: Node, given: Mapping[Value, str]) -> None:
         self._state, self._scope, self._node, self._given = state, scope, node, given
         self._first = len(scope.nodes)
-        self._made: set[str] = set()
+        self._emitted: set[str] = set()
 
     def write(self) -> None:
         """Appends the nodes, and binds their outputs."""
@@ -180,12 +180,12 @@ class _NodeExporter:
     def _settled(self, value: Value, name: str) -> str:
         """The name of an output: that of the source model, or that of the callers."""
         wanted = self._given.get(value)
-        if name not in self._made:
+        if name not in self._emitted:
             if wanted is None or wanted == name:
                 return name
             self._scope.append("Identity", [name], [wanted])
             return wanted
-        self._made.discard(name)
+        self._emitted.discard(name)
         own = "" if isinstance(self._scope, FunctionScope) else value.name  # so that equal functions are one
         final = wanted or self._scope.names.take(own or name)
         for node in self._scope.nodes[self._first :]:
@@ -212,7 +212,7 @@ class _NodeExporter:
         names = [self._scope.names.take(f"{op_type.lower()}_{self._next()}") for _ in range(outputs)]
         operands = list(map(self._name, inputs))
         self._scope.append(op_type, operands, names, domain, self._node_name(), attributes)
-        self._made.update(names)
+        self._emitted.update(names)
         return names[0] if outputs == 1 else tuple(names)
 
     def verbatim(self, node: bytes, version: int, *inputs: Operand) -> Any:
@@ -224,10 +224,10 @@ class _NodeExporter:
         stem = source.op_type.lower()
         names = [self._scope.names.take(f"{stem}_{self._next()}") if name else "" for name in source.output]
         operands = list(map(self._name, inputs))
-        made = self._scope.append(source.op_type, operands, names, source.domain, self._node_name())
-        made.attribute.extend(source.attribute)
+        copy = self._scope.append(source.op_type, operands, names, source.domain, self._node_name())
+        copy.attribute.extend(source.attribute)
         given = [name for name in names if name]
-        self._made.update(given)
+        self._emitted.update(given)
         return given[0] if len(given) == 1 else tuple(given)
 
     def const(self, array: Array) -> str:
@@ -261,8 +261,10 @@ class _NodeExporter:
         """A value that makes a run fail: a Reshape of an empty tensor to a shape with elements."""
         none = self.const(np.zeros(0, np.int64))
         shapes = [self.sizes([_some(dim) for dim in type.shape or ()]) for type in types]
-        made = [self.cast(self.emit("Reshape", none, s), t.dtype) for s, t in zip(shapes, types, strict=True)]
-        return made[0] if len(made) == 1 else tuple(made)
+        results = [
+            self.cast(self.emit("Reshape", none, s), t.dtype) for s, t in zip(shapes, types, strict=True)
+        ]
+        return results[0] if len(results) == 1 else tuple(results)
 
     def branch(self, region: int, operands: Sequence[Operand]) -> onnx.GraphProto:
         graph = self._node.regions[region]
@@ -280,16 +282,16 @@ class _NodeExporter:
         condition.type.tensor_type.elem_type = onnx.TensorProto.BOOL
         condition.type.tensor_type.shape.SetInParent()
         formals.insert(1, condition)
-        made = self._subgraph(graph, scope, captured, formals)
+        proto = self._subgraph(graph, scope, captured, formals)
         if not conditional:
             goes_on = onnx.ValueInfoProto(name=names.take("goes_on"), type=condition.type)
-            made.node.append(
+            proto.node.append(
                 onnx.NodeProto(op_type="Identity", input=[condition.name], output=[goes_on.name])
             )
-            outputs = [goes_on, *made.output]
-            del made.output[:]
-            made.output.extend(outputs)
-        return made
+            outputs = [goes_on, *proto.output]
+            del proto.output[:]
+            proto.output.extend(outputs)
+        return proto
 
     def inline(self, *operands: Operand) -> tuple[str, ...]:
         (graph,) = self._node.regions
@@ -308,10 +310,10 @@ class _NodeExporter:
         body = self._function(graph, scope)
         name = self._state.functions.add(body, self._node)
         sizes = [size_of(self._scope, self.const, symbol(each)) for each in scope.demanded]
-        made = self.emit(name, *operands, *sizes, outputs=len(graph.outputs), domain=FUNCTION_DOMAIN)
+        results = self.emit(name, *operands, *sizes, outputs=len(graph.outputs), domain=FUNCTION_DOMAIN)
         entry = self._scope.nodes[-1].metadata_props.add()
         entry.key, entry.value = SOURCES, json.dumps(list(self._node.sources))
-        return made
+        return results
 
     # -- parts ----------------------------------------------------------------------------------------------
 
@@ -339,7 +341,7 @@ class _NodeExporter:
         outer = graph.inputs[len(graph.inputs) - len(captured) :]
         for value, operand in zip(outer, captured, strict=True):
             scope.bind(value, self._name(operand))
-        made = onnx.GraphProto(name=graph.name, input=formals)
+        proto = onnx.GraphProto(name=graph.name, input=formals)
         _write_nodes(self._state, scope, graph, {})
         own = {name for node in scope.nodes for name in node.output}
         for value in graph.outputs:
@@ -348,9 +350,9 @@ class _NodeExporter:
                 name, inner = scope.names.take(f"{name}_out"), name
                 scope.append("Identity", [inner], [name])
             own.discard(name)
-            made.output.append(_info(name, value))
-        made.node.extend(scope.nodes)
-        return made
+            proto.output.append(_info(name, value))
+        proto.node.extend(scope.nodes)
+        return proto
 
     def _inner_constant(self, array: Array) -> str:
         name = self._scope.names.take("constant")

@@ -81,7 +81,7 @@ def _is_reshape(node: onnx.NodeProto, blocked: set[str]) -> bool:
 def _evidence(graph: onnx.GraphProto, folder: ModelFiles) -> Iterator[int]:
     """The block sizes that single nodes prove."""
     tensors: Mapping[str, onnx.TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
-    blocked, made = _blocked(graph), dict[str, int]()
+    blocked, channels_of = _blocked(graph), dict[str, int]()
     for node in graph.node:
         x, y = next(iter(node.input), ""), next(iter(node.output), "")
         constant = tensors.get(node.input[1]) if len(node.input) > 1 else None
@@ -90,10 +90,10 @@ def _evidence(graph: onnx.GraphProto, folder: ModelFiles) -> Iterator[int]:
         if node.domain != DOMAIN:
             continue
         channels = _channels(node)
-        if channels is not None and made.get(x, 0) - channels >= _SMALL:
+        if channels is not None and channels_of.get(x, 0) - channels >= _SMALL:
             yield _LARGE
         if constant is not None and len(constant.dims) == 4:
-            made[y] = constant.dims[0]
+            channels_of[y] = constant.dims[0]
             groups = next((a.i for a in node.attribute if a.name == "group"), 1)
             yield from _of_weights(constant.dims, groups, x in blocked)
 

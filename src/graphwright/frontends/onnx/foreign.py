@@ -77,8 +77,8 @@ class ForeignNodes:
             raise Fault("outputs", f"no result of {op_type} is used")
         version = scope.frame.opsets.get(domain, 1)
         content = kept.SerializeToString(deterministic=True).hex()
-        made = scope.builder(Foreign(op_type, domain, version, content, found), *inputs, known=found)
-        values = iter(made if isinstance(made, tuple) else (made,))
+        results = scope.builder(Foreign(op_type, domain, version, content, found), *inputs, known=found)
+        values = iter(results if isinstance(results, tuple) else (results,))
         return [next(values) if there else None for there in present]
 
 

@@ -130,8 +130,8 @@ class GraphReader:
         scope = Scope(builder, outer.frame, outer.folder, outer, outer.depth + 1)
         for position, info in enumerate(proto.input):
             type = receives[position] if receives else tensor_type(info, self.dims)
-            made = builder.graph.add_input(type, text(info.name))
-            scope.bind(made.name, made)
+            value = builder.graph.add_input(type, text(info.name))
+            scope.bind(value.name, value)
         names = [info.name for info in proto.output]
         outputs = self._read_body(proto, scope, names, name)
         builder.graph.set_outputs(outputs, [text(n) for n in names])
@@ -322,17 +322,16 @@ def _imported(mapping: Import, importer: OnnxNode) -> Any:
     if not is_plugin_op(mapping):
         return mapping(importer)
     try:
-        made = mapping(importer)
+        results = mapping(importer)
     except Exception as error:
         error.add_note(f"raised at {blamed(error, mapping, '').where}")
         raise
-    values = [made] if isinstance(made, Value) else made
+    values = [results] if isinstance(results, Value) else results
     if not isinstance(values, list | tuple) or not all(isinstance(v, Value | None) for v in values):
-        message = (
-            f"importing {importer.op_type} returned {type(made).__name__}: return the result of i.emit(...)"
-        )
+        kind = type(results).__name__
+        message = f"importing {importer.op_type} returned {kind}: return the result of i.emit(...)"
         raise ModelError(Diagnostic("plugin", message, defined_at(mapping)))
-    return made
+    return results
 
 
 def _as_list(result: Value | Sequence[Value | None] | None) -> list[Value | None]:

@@ -62,10 +62,10 @@ def _read_graph(source: Table, graph: onnx.GraphProto, weights: dict[str, memory
     types = {_text(info.data(0)): info.table(2) for info in source.tables(1)}
     for field, infos in ((5, graph.input), (6, graph.output)):
         for name in map(_text, source.strings(field)):
-            made = infos.add(name=name)
+            entry = infos.add(name=name)
             declared = types.get(name)
             if declared is not None:
-                _read_type(declared, made.type)
+                _read_type(declared, entry.type)
     for tensor in source.tables(0):
         _read_tensor(tensor, graph.initializer.add(), weights)
     for sparse in source.tables(7):
@@ -131,24 +131,24 @@ def _read_sparse(source: Table, sparse: onnx.SparseTensorProto) -> None:
     sparse.dims.extend(source.int64s(2))
 
 
-def _read_type(source: Table, made: onnx.TypeProto) -> None:
+def _read_type(source: Table, proto: onnx.TypeProto) -> None:
     """A type is a tensor (1), a sequence (2) or a map (3)."""
     kind, value = source.int8(1), source.table(2)
-    _denote(source.data(0), made)
+    _denote(source.data(0), proto)
     if value is None:
         return
     if kind == 1:
-        made.tensor_type.elem_type = value.int32(0)
+        proto.tensor_type.elem_type = value.int32(0)
         shape = value.table(1)
         if shape is not None:
-            made.tensor_type.shape.SetInParent()
+            proto.tensor_type.shape.SetInParent()
             for dim in shape.tables(0):
-                _read_dim(dim, made.tensor_type.shape.dim.add())
+                _read_dim(dim, proto.tensor_type.shape.dim.add())
     elif kind == 2 and (element := value.table(0)) is not None:
-        _read_type(element, made.sequence_type.elem_type)
+        _read_type(element, proto.sequence_type.elem_type)
     elif kind == 3 and (element := value.table(1)) is not None:
-        made.map_type.key_type = value.int32(0)
-        _read_type(element, made.map_type.value_type)
+        proto.map_type.key_type = value.int32(0)
+        _read_type(element, proto.map_type.value_type)
 
 
 def _read_dim(source: Table, dim: onnx.TensorShapeProto.Dimension) -> None:
@@ -164,6 +164,6 @@ def _read_dim(source: Table, dim: onnx.TensorShapeProto.Dimension) -> None:
         dim.dim_param = _text(value.data(2))
 
 
-def _denote(text: memoryview, made: onnx.TypeProto | onnx.TensorShapeProto.Dimension) -> None:
+def _denote(text: memoryview, proto: onnx.TypeProto | onnx.TensorShapeProto.Dimension) -> None:
     if text:
-        made.denotation = _text(text)
+        proto.denotation = _text(text)

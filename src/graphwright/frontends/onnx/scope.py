@@ -133,9 +133,9 @@ class Scope:
             inner.name = outer.name
             return inner
         if outer not in self.captured:
-            made = self.builder.graph.add_input(outer.type, outer.name)
-            self.captured[outer] = made
+            parameter = self.builder.graph.add_input(outer.type, outer.name)
+            self.captured[outer] = parameter
             fact = self.outer.builder.fact(outer) if self.outer is not None else None
             if fact is not None:
-                self.builder.facts[made] = fact
+                self.builder.facts[parameter] = fact
         return self.captured[outer]

@@ -84,10 +84,10 @@ def tensor_type(info: onnx.ValueInfoProto, dims: Dims, bound: Sequence[Binding] 
         _dim(None if sizes is None else sizes[axis], None if bound is None else bound[axis], name, axis, dims)
         for axis in range(rank)
     )
-    made = TensorType(dtype, shape)
-    if made.is_static and prod(made.sizes) * made.dtype.bytes > MAX_BYTES:
-        raise Fault("size", f"{made} exceeds the addressable memory")
-    return made
+    found = TensorType(dtype, shape)
+    if found.is_static and prod(found.sizes) * found.dtype.bytes > MAX_BYTES:
+        raise Fault("size", f"{found} exceeds the addressable memory")
+    return found
 
 
 def _dim(
@@ -124,25 +124,25 @@ def dtype_of_proto(declared: onnx.TypeProto) -> DType:
 
 def type_proto(type: TensorType) -> onnx.TypeProto:
     """The type as an ONNX TypeProto."""
-    made = onnx.TypeProto()
+    proto = onnx.TypeProto()
     if type.dtype.element is not None and type.dtype.key is not None:
-        made.map_type.key_type = onnx_number(type.dtype.key)
-        made.map_type.value_type.CopyFrom(type_proto(TensorType(type.dtype.element, ())))
-        return made
+        proto.map_type.key_type = onnx_number(type.dtype.key)
+        proto.map_type.value_type.CopyFrom(type_proto(TensorType(type.dtype.element, ())))
+        return proto
     if type.dtype.element is not None:
-        inner = made.sequence_type if type.dtype.kind == "sequence" else made.optional_type
+        inner = proto.sequence_type if type.dtype.kind == "sequence" else proto.optional_type
         inner.elem_type.CopyFrom(type_proto(TensorType(type.dtype.element, None)))
-        return made
-    made.tensor_type.elem_type = onnx_number(type.dtype)
+        return proto
+    proto.tensor_type.elem_type = onnx_number(type.dtype)
     if type.shape is not None:
-        made.tensor_type.shape.SetInParent()
+        proto.tensor_type.shape.SetInParent()
         for size in type.shape:
-            dim = made.tensor_type.shape.dim.add()
+            dim = proto.tensor_type.shape.dim.add()
             if isinstance(size, int):
                 dim.dim_value = size
             else:
                 dim.dim_param = str(size)
-    return made
+    return proto
 
 
 @cache

@@ -60,8 +60,8 @@ class Call:
     @property
     def results(self) -> list[TensorType]:
         """The types of the results, as PyTorch infers them."""
-        made = self._node.meta["val"]
-        every = made if isinstance(made, tuple | list) else (made,)
+        fake = self._node.meta["val"]
+        every = fake if isinstance(fake, tuple | list) else (fake,)
         return [type_from(each) for each in every if isinstance(each, torch.Tensor)]
 
     def is_used(self, index: int) -> bool:
@@ -146,8 +146,8 @@ class Call:
         fakes = [node.meta["val"] if isinstance(node, fx.Node) else node for node in nodes]
         kind = PROMOTION.INT_TO_FLOAT if floats else PROMOTION.DEFAULT
         _, dtype = elementwise_dtypes(*fakes, type_promotion_kind=kind)
-        made = dtype_from(dtype)
-        return tuple(self._as(self._argument(k), made) for k in positions)
+        common = dtype_from(dtype)
+        return tuple(self._as(self._argument(k), common) for k in positions)
 
     def result(self, value: Value) -> Value:
         """``value`` converted to the dtype of the first result."""
@@ -221,8 +221,8 @@ class Call:
         return self.const(np.asarray(given).astype(dtype.numpy))
 
     def _cast(self, value: Value, dtype: DType) -> Value:
-        made: Value = value if value.type.dtype == dtype else self.emit(Cast(dtype), value)
-        return made
+        cast: Value = value if value.type.dtype == dtype else self.emit(Cast(dtype), value)
+        return cast
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -29,9 +29,9 @@ class ComplexNodeReader(NodeReader):
     def _computed(self, node: fx.Node) -> Any:
         if not is_complex(node):
             return super()._computed(node)
-        made = fourier(node, self.resolved(node.args), self._builder)
-        if made is not None:
-            return made
+        result = fourier(node, self.resolved(node.args), self._builder)
+        if result is not None:
+            return result
         traced = on_parts(node)
         if traced is None:
             raise Unsupported("there is no rule for it on complex numbers")

@@ -45,8 +45,8 @@ def is_complex(node: fx.Node) -> bool:
 
 def complex_constant(tensor: torch.Tensor, builder: Builder) -> Complex:
     """A constant that is complex."""
-    made = tensor.detach().resolve_conj()
-    return Complex(*(builder.const(array_from(each)) for each in (made.real, made.imag)))
+    resolved = tensor.detach().resolve_conj()
+    return Complex(*(builder.const(array_from(each)) for each in (resolved.real, resolved.imag)))
 
 
 def flat_parts(arguments: Sequence[Any]) -> list[Any]:
@@ -58,16 +58,16 @@ def flat_parts(arguments: Sequence[Any]) -> list[Any]:
     ]
 
 
-def with_pairs(node: fx.Node, made: Any) -> Any:
+def with_pairs(node: fx.Node, results: Any) -> Any:
     """The results of ``node``, given those of its graph :func:`on_parts`."""
     fake = node.meta["val"]
     if isinstance(fake, tuple | list):
-        return tuple(_pair(one, each) for one, each in zip(fake, made, strict=True))
-    return _pair(fake, made)
+        return tuple(_pair(one, each) for one, each in zip(fake, results, strict=True))
+    return _pair(fake, results)
 
 
-def _pair(fake: Any, made: Any) -> Any:
-    return Complex(*made) if isinstance(fake, torch.Tensor) and fake.dtype.is_complex else made
+def _pair(fake: Any, result: Any) -> Any:
+    return Complex(*result) if isinstance(fake, torch.Tensor) and fake.dtype.is_complex else result
 
 
 # ---- Fourier transforms
@@ -79,13 +79,13 @@ def fourier(node: fx.Node, arguments: Sequence[Any], builder: Builder) -> Any:
     if transform is None:
         return None
     x, axes, normalization, last = arguments
-    made: Any = node.meta["val"]
-    signal = node.all_input_nodes[0].meta["val"] if made.is_complex() else made
+    result: Any = node.meta["val"]
+    signal = node.all_input_nodes[0].meta["val"] if result.is_complex() else result
     lengths = [signal.shape[axis] for axis in axes]
     if not all(isinstance(each, int) for each in lengths):
         raise Unsupported("the length of a Fourier transform is dynamic")
     scale = math.prod(lengths) ** -_POWERS[normalization]
-    rank = made.dim()
+    rank = result.dim()
     return transform(builder, x, [axis % rank for axis in axes], last, scale, math.prod(lengths))
 
 
@@ -93,30 +93,30 @@ def _real_to_complex(
     b: Builder, x: Value, axes: Sequence[int], onesided: bool, scale: float, count: int
 ) -> Complex:
     *rest, last = axes
-    made = b(DFT(last, onesided=onesided), b(Unsqueeze((rank_of(x),)), x))
+    spectrum = b(DFT(last, onesided=onesided), b(Unsqueeze((rank_of(x),)), x))
     for axis in rest:
-        made = b(DFT(axis), made)
-    return _split(b, _scaled(b, made, scale))
+        spectrum = b(DFT(axis), spectrum)
+    return _split(b, _scaled(b, spectrum, scale))
 
 
 def _complex_to_complex(
     b: Builder, x: Complex, axes: Sequence[int], forward: bool, scale: float, count: int
 ) -> Complex:
-    made = _stacked(b, x)
+    spectrum = _stacked(b, x)
     for axis in axes:
-        made = b(DFT(axis, inverse=not forward), made)
-    return _split(b, _scaled(b, made, scale if forward else scale * count))
+        spectrum = b(DFT(axis, inverse=not forward), spectrum)
+    return _split(b, _scaled(b, spectrum, scale if forward else scale * count))
 
 
 def _complex_to_real(
     b: Builder, x: Complex, axes: Sequence[int], length: int, scale: float, count: int
 ) -> Value:
     *rest, last = axes
-    made = _stacked(b, x)
+    signal = _stacked(b, x)
     for axis in rest:
-        made = b(DFT(axis, inverse=True), made)
-    made = b(DFT(last, inverse=True, onesided=True, length=length), made)
-    real: Value = b(Squeeze((rank_of(made) - 1,)), _scaled(b, made, scale * count))
+        signal = b(DFT(axis, inverse=True), signal)
+    signal = b(DFT(last, inverse=True, onesided=True, length=length), signal)
+    real: Value = b(Squeeze((rank_of(signal) - 1,)), _scaled(b, signal, scale * count))
     return real
 
 
@@ -130,8 +130,8 @@ _TRANSFORMS: Final[Mapping[Any, Callable[..., Any]]] = {
 def _stacked(b: Builder, x: Complex) -> Value:
     """``x`` with a last axis of real and imaginary parts."""
     rank = rank_of(x.real)
-    made: Value = b(Concat(rank), *(b(Unsqueeze((rank,)), part) for part in (x.real, x.imag)))
-    return made
+    stacked: Value = b(Concat(rank), *(b(Unsqueeze((rank,)), part) for part in (x.real, x.imag)))
+    return stacked
 
 
 def _split(b: Builder, x: Value) -> Complex:
@@ -143,5 +143,5 @@ def _split(b: Builder, x: Value) -> Complex:
 def _scaled(b: Builder, x: Value, scale: float) -> Value:
     if math.isclose(scale, 1.0, rel_tol=1e-12):
         return x
-    made: Value = b(Mul(), x, b.const(np.asarray(scale), x.type.dtype))
-    return made
+    scaled: Value = b(Mul(), x, b.const(np.asarray(scale), x.type.dtype))
+    return scaled

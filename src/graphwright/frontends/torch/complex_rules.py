@@ -42,11 +42,11 @@ def on_parts(node: fx.Node) -> fx.GraphModule | None:
     try:
         with mode, torch.no_grad():
             flat = [part for fake in fakes for part in _fake_parts(fake)]
-            made = make_fx(call, decomposition_table=decompositions())(*flat)
+            traced = make_fx(call, decomposition_table=decompositions())(*flat)
     except REFUSALS:
         return None
-    made.graph.eliminate_dead_code()  # such as is_pinned, whose result is not a tensor
-    return made
+    traced.graph.eliminate_dead_code()  # such as is_pinned, whose result is not a tensor
+    return traced
 
 
 def _tensor(given: Any, dtype: torch.dtype) -> Any:
@@ -79,5 +79,5 @@ def _joined(fake: Any, parts: Iterator[Any]) -> Any:
     return ComplexTensor(next(parts), next(parts)) if is_pair else next(parts)
 
 
-def _parts(made: Any) -> Any:
-    return [made.re, made.im] if isinstance(made, ComplexTensor) else made
+def _parts(result: Any) -> Any:
+    return [result.re, result.im] if isinstance(result, ComplexTensor) else result

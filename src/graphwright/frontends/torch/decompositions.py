@@ -105,8 +105,8 @@ def decomposed(node: fx.Node) -> fx.GraphModule | None:
         arguments, named = fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
         return body(*arguments, **named)
 
-    made = node.meta["val"]
-    results = made if isinstance(made, tuple | list) else (made,)
+    fake = node.meta["val"]
+    results = fake if isinstance(fake, tuple | list) else (fake,)
     mode = fake_mode((*fakes, *results))
     if mode is None:
         return None

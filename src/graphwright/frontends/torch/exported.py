@@ -211,18 +211,18 @@ class _ProgramReader:
         if isinstance(argument, ConstantArgument):
             return Constant(argument.value)
         name = next(each for each in _numbered(_output_name(path)) if each not in outputs)
-        made = scalar(self._nodes.results[result])
-        if isinstance(made, Value):
-            outputs[name] = made
+        value = scalar(self._nodes.results[result])
+        if isinstance(value, Value):
+            outputs[name] = value
             return Number(name) if isinstance(argument, SymIntArgument) else Tensor(name)
-        if isinstance(argument, SymIntArgument) and not isinstance(made, UnsupportedValue):
-            outputs[name] = scalar_of(self._builder, made)
+        if isinstance(argument, SymIntArgument) and not isinstance(value, UnsupportedValue):
+            outputs[name] = scalar_of(self._builder, value)
             return Number(name)
         reason = "it is neither a tensor nor an integer"
-        if isinstance(made, Complex):
+        if isinstance(value, Complex):
             reason = COMPLEX_RESULT
-        elif isinstance(made, UnsupportedValue):
-            reason = made.reason
+        elif isinstance(value, UnsupportedValue):
+            reason = value.reason
         self._unsupported.setdefault(result, f"a result: {reason}")
         return Constant(None)
 

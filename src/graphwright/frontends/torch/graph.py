@@ -148,8 +148,8 @@ class _GraphReader:
     def _ordered(self, value: Value, order: tuple[int, ...]) -> Value:
         if order == tuple(range(len(order))):
             return value
-        made: Value = self._builder(Transpose(order), value)
-        return made
+        transposed: Value = self._builder(Transpose(order), value)
+        return transposed
 
     def _add_sizes(self) -> None:
         """Adds inputs for sizes that are not sizes of any argument that is a tensor."""
@@ -165,27 +165,27 @@ class _GraphReader:
         results: Any = node.args[0]
         values: list[Value] = []
         for result in results if isinstance(results, list | tuple) else (results,):
-            made = self._nodes.results[result] if isinstance(result, fx.Node) else result
-            if self._is_decided(result, made):
+            imported = self._nodes.results[result] if isinstance(result, fx.Node) else result
+            if self._is_decided(result, imported):
                 source = result.args[0] if result.target is operator.getitem else result
                 self._unsupported[source] = "a result is a data-dependent number"
-                made = None
-            if not isinstance(made, Value):
-                self._interface.outputs.append(Output(None, made))
+                imported = None
+            if not isinstance(imported, Value):
+                self._interface.outputs.append(Output(None, imported))
                 continue
             order = order_in_memory(result.meta["val"])
-            values.append(self._ordered(made, order))
+            values.append(self._ordered(imported, order))
             self._interface.outputs.append(Output(order))
         named = {f"output_{k}": value for k, value in enumerate(values)}
         self._builder.module.set_outputs(named, dict(self._changes()))
 
-    def _is_decided(self, result: Any, made: Any) -> bool:
+    def _is_decided(self, result: Any, value: Any) -> bool:
         """Whether a result is a data-dependent number, which PyTorch must compute."""
         if not isinstance(result, fx.Node) or isinstance(result.meta.get("val"), torch.Tensor):
             return False
-        if isinstance(made, Expr):
-            return not names_in(made) <= self._argument_symbols
-        return isinstance(made, UnbackedInt | Value)
+        if isinstance(value, Expr):
+            return not names_in(value) <= self._argument_symbols
+        return isinstance(value, UnbackedInt | Value)
 
     def _changes(self) -> Iterator[tuple[Value, Value]]:
         """The states of the module, and their next values."""

@@ -97,11 +97,11 @@ class Interface:
     value.
     """
 
-    def results(self, made: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list[Any]:
+    def results(self, tensors: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list[Any]:
         """The results of the graph, given the outputs of the module. Detached, they are no views to autograd,
         which rejects writes to views that a backward graph belongs to.
         """
-        left = iter(made)
+        left = iter(tensors)
         return [
             self._plain(each.plain, arguments)
             if each.order is None

@@ -99,10 +99,10 @@ class NodeReader:
     def resolved(self, given: Any) -> Any:
         """An argument of a call as values, dims and dtypes. Raises Unsupported."""
         if isinstance(given, fx.Node):
-            made = self.results[given]
-            if isinstance(made, UnsupportedValue):
-                raise Unsupported(made.reason)
-            return made
+            result = self.results[given]
+            if isinstance(result, UnsupportedValue):
+                raise Unsupported(result.reason)
+            return result
         if isinstance(given, list | tuple):
             return tuple(map(self.resolved, given))
         if isinstance(given, torch.SymInt):
@@ -125,10 +125,10 @@ class NodeReader:
         if node.target is operator.getitem:
             source: Any
             source, index = node.args
-            made = self.results[source] if isinstance(source, fx.Node) else source
-            if isinstance(made, UnsupportedValue):
-                raise Unsupported(made.reason)
-            return number_from(node, made[index], self._builder)
+            results = self.results[source] if isinstance(source, fx.Node) else source
+            if isinstance(results, UnsupportedValue):
+                raise Unsupported(results.reason)
+            return number_from(node, results[index], self._builder)
         if (inner := wrapped(node)) is not None:
             body, arguments = map(self.resolved, inner)
             return self._part(body, arguments, depth=self._depth)
@@ -165,9 +165,9 @@ class NodeReader:
         if node.target in _ROUNDINGS and not free_unbacked_symbols(fake):
             return dim_from(fake)
         arguments = self.resolved(node.args)
-        made = computed(node, arguments, self._builder)
-        if made is not None:
-            return made
+        result = computed(node, arguments, self._builder)
+        if result is not None:
+            return result
         if not isinstance(fake, torch.SymInt):
             return UnsupportedValue(f"{node.target} of sizes is not supported")
         size(arguments)
@@ -200,49 +200,49 @@ class NodeReader:
         bind(node, self.resolved(node.all_input_nodes))
         call = Call(node, self.resolved, self._builder, self._inlined)
         try:
-            made = convert(call)
+            results = convert(call)
         except ModelError as error:
             raise Unsupported(error.diagnostics[0].message) from error
         except _FAULTS_OF_IMPORTS as error:
             raise Unsupported(f"its import fails: {type(error).__name__}: {error}") from error
         if unread := call.unread():
             raise Unsupported(", ".join(f"{name}={given} is not supported" for name, given in unread.items()))
-        return _with_checked_types(node, made)
+        return _with_checked_types(node, results)
 
     def _inlined(self, body: fx.GraphModule, arguments: Sequence[Any], at: Builder) -> Sequence[Any]:
         """Inlines a graph that is an argument of a call, at ``at``. Returns its results."""
-        made = self._part(body, arguments, at, self._depth)
-        return list(map(scalar, made if isinstance(made, tuple) else (made,)))
+        results = self._part(body, arguments, at, self._depth)
+        return list(map(scalar, results if isinstance(results, tuple) else (results,)))
 
 
-def _with_checked_types(node: fx.Node, made: Any) -> Any:
-    """``made``, after a check that the results that are read have the types that PyTorch inferred. Raises
+def _with_checked_types(node: fx.Node, results: Any) -> Any:
+    """``results``, after a check that the results that are read have the types that PyTorch inferred. Raises
     Unsupported.
     """
     stated = node.meta["val"]
     if not isinstance(stated, tuple | list):
-        _check_type(made, stated)
-        return made
+        _check_type(results, stated)
+        return results
     read = {user.args[1] for user in node.users if user.target is operator.getitem and user.users}
     for index, fake in enumerate(stated):
         if index in read:
-            _check_type(made[index], fake)
-    return made
+            _check_type(results[index], fake)
+    return results
 
 
-def _check_type(made: Any, fake: Any) -> None:
-    if not isinstance(made, Value) or not isinstance(fake, torch.Tensor):
+def _check_type(result: Any, fake: Any) -> None:
+    if not isinstance(result, Value) or not isinstance(fake, torch.Tensor):
         return
     stated = type_from(fake)
-    if not _types_agree(made.type, stated):
-        raise Unsupported(f"its result is {made.type}, and {stated} in PyTorch")
+    if not _types_agree(result.type, stated):
+        raise Unsupported(f"its result is {result.type}, and {stated} in PyTorch")
 
 
-def _types_agree(made: TensorType, stated: TensorType) -> bool:
+def _types_agree(imported: TensorType, stated: TensorType) -> bool:
     """Whether two types agree. Symbolic sizes are not compared, as equal sizes can be different
     expressions.
     """
-    if made.dtype != stated.dtype or made.rank != stated.rank:
+    if imported.dtype != stated.dtype or imported.rank != stated.rank:
         return False
-    pairs = zip(made.dims, stated.dims, strict=True)
+    pairs = zip(imported.dims, stated.dims, strict=True)
     return all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))

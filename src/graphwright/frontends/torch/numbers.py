@@ -82,13 +82,13 @@ class UnbackedInt:
         return self.size
 
 
-def number_from(node: fx.Node, made: Any, builder: Builder) -> Any:
-    """``made``; or an UnbackedInt of it if the result of ``node`` is a size in PyTorch."""
+def number_from(node: fx.Node, value: Any, builder: Builder) -> Any:
+    """``value``; or an UnbackedInt of it if the result of ``node`` is a size in PyTorch."""
     fake = node.meta.get("val")
-    if not isinstance(fake, torch.SymInt) or not isinstance(made, Value):
-        return made
+    if not isinstance(fake, torch.SymInt) or not isinstance(value, Value):
+        return value
     size = dim_from(fake)
-    return size if isinstance(size, int) else UnbackedInt(as_dtype(builder, made, I64), size, builder)
+    return size if isinstance(size, int) else UnbackedInt(as_dtype(builder, value, I64), size, builder)
 
 
 def computed(node: fx.Node, arguments: Sequence[Any], builder: Builder) -> Any:
@@ -102,8 +102,8 @@ def computed(node: fx.Node, arguments: Sequence[Any], builder: Builder) -> Any:
     if op is None:
         return None
     operands = tensors_of(builder, [scalar(each) for each in arguments])
-    made = builder(op, *[as_dtype(builder, each, F64) for each in operands] if has_floats else operands)
-    return UnbackedInt(made, dim_from(fake), builder, numbers) if isinstance(fake, torch.SymInt) else made
+    result = builder(op, *[as_dtype(builder, each, F64) for each in operands] if has_floats else operands)
+    return UnbackedInt(result, dim_from(fake), builder, numbers) if isinstance(fake, torch.SymInt) else result
 
 
 def _number(argument: Any) -> Any:
@@ -123,12 +123,12 @@ def bind(node: fx.Node, arguments: Sequence[Any]) -> None:
 
 def decides_sizes(node: fx.Node) -> bool:
     """Whether the results of ``node`` have data-dependent sizes."""
-    made = _made_symbols(node)
+    defined = _defined_symbols(node)
     sizes = [each.node.expr for each in _sizes(node) if isinstance(each, torch.SymInt)]
-    return any(str(symbol) in made for size in sizes for symbol in size.free_symbols)
+    return any(str(symbol) in defined for size in sizes for symbol in size.free_symbols)
 
 
-def _made_symbols(node: fx.Node) -> set[str]:
+def _defined_symbols(node: fx.Node) -> set[str]:
     """The symbols of data-dependent sizes that ``node`` defines, by their current names: PyTorch renames them
     when it captures a graph again.
     """
@@ -137,12 +137,12 @@ def _made_symbols(node: fx.Node) -> set[str]:
     return {str(symbol) for table in tables for symbol in resolve_unbacked_bindings(table, bindings) or ()}
 
 
-def with_sizes(node: fx.Node, made: Any, builder: Builder) -> Any:
-    """Binds the data-dependent sizes of ``made`` to the symbols of PyTorch. Raises Unsupported."""
-    fakes, names = node.meta["val"], _made_symbols(node)
-    if not isinstance(made, tuple):
-        return _with_size(made, fakes, names, builder)
-    return tuple(_with_size(each, fake, names, builder) for each, fake in zip(made, fakes, strict=True))
+def with_sizes(node: fx.Node, results: Any, builder: Builder) -> Any:
+    """Binds the data-dependent sizes of ``results`` to the symbols of PyTorch. Raises Unsupported."""
+    fakes, names = node.meta["val"], _defined_symbols(node)
+    if not isinstance(results, tuple):
+        return _with_size(results, fakes, names, builder)
+    return tuple(_with_size(each, fake, names, builder) for each, fake in zip(results, fakes, strict=True))
 
 
 def _with_size(value: Any, fake: Any, names: set[str], builder: Builder) -> Any:
@@ -161,8 +161,8 @@ def _with_size(value: Any, fake: Any, names: set[str], builder: Builder) -> Any:
 
 def _sizes(node: fx.Node) -> list[Any]:
     """The sizes of all results of ``node`` that are tensors."""
-    made = pytree.tree_leaves(node.meta.get("val"))
-    return [dim for each in made if isinstance(each, torch.Tensor) for dim in each.shape]
+    results = pytree.tree_leaves(node.meta.get("val"))
+    return [dim for each in results if isinstance(each, torch.Tensor) for dim in each.shape]
 
 
 def scalar(given: Any) -> Any:

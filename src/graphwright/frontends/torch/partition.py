@@ -41,8 +41,8 @@ class _Compiled(OperatorSupportBase):
         return _gives_tensors(node.meta.get("val"))
 
 
-def _gives_tensors(made: Any) -> bool:
-    each = made if isinstance(made, tuple | list) else (made,)
+def _gives_tensors(results: Any) -> bool:
+    each = results if isinstance(results, tuple | list) else (results,)
     return any(isinstance(one, torch.Tensor) for one in each)
 
 

@@ -37,9 +37,9 @@ def assumed_sizes(graph: fx.Graph) -> Iterator[tuple[str, Dim, Dim]]:
 
 
 def _relation(env: ShapeEnv, guard: sympy.Basic) -> tuple[str, Dim, Dim] | None:
-    made = env.replace(guard)
+    relation = env.replace(guard)
     try:
-        match made:
+        match relation:
             case sympy.Eq(args=(a, b)):
                 return "==", dim_from_expression(a), dim_from_expression(b)
             case sympy.Ne(
@@ -47,15 +47,15 @@ def _relation(env: ShapeEnv, guard: sympy.Basic) -> tuple[str, Dim, Dim] | None:
             ) if zero == 0:
                 return "<=", 1, dim_from_expression(rest)
             case sympy.Le() | sympy.Lt() | sympy.Ge() | sympy.Gt():
-                return _ordered(made)
+                return _ordered(relation)
     except Unsupported:
         pass
     return None
 
 
-def _ordered(made: sympy.Rel) -> tuple[str, Dim, Dim] | None:
-    least, most = made.lts, made.gts
+def _ordered(relation: sympy.Rel) -> tuple[str, Dim, Dim] | None:
+    least, most = relation.lts, relation.gts
     if not (least.free_symbols and most.free_symbols):
         return None
-    strict = int(isinstance(made, sympy.Lt | sympy.Gt))
+    strict = int(isinstance(relation, sympy.Lt | sympy.Gt))
     return "<=", dim_from_expression(least) + strict, dim_from_expression(most)

@@ -101,8 +101,8 @@ def _let_go(*programs: ExportedProgram) -> None:
 def decomposed_program(program: ExportedProgram) -> ExportedProgram:
     """``program`` with operators decomposed for which graphwright has no op."""
     with _quiet(), _refusals("the exported program"), torch.no_grad():
-        made: ExportedProgram = without_aliases(program).run_decompositions(export_decompositions())
-        return made
+        decomposed: ExportedProgram = without_aliases(program).run_decompositions(export_decompositions())
+        return decomposed
 
 
 def load(path: Path) -> TorchSource:
@@ -112,12 +112,12 @@ def load(path: Path) -> TorchSource:
     kind = kind_of_file(path)
     try:
         with _quiet():
-            made: TorchSource = (
+            source: TorchSource = (
                 torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
                 if kind is TORCHSCRIPT
                 else torch.export.load(path)
             )
-            return made
+            return source
     except Exception as error:  # PyTorch raises many types
         first = str(error).strip().partition("\n")[0]
         what = "a PyTorch file" if kind is None else kind.what
@@ -140,8 +140,8 @@ def converted(
         raise ModelError(Diagnostic("examples", message, hint="export the module that it was made from"))
     with _quiet(), _refusals("the TorchScript module"):
         named = None if kwargs is None else dict(kwargs)
-        made: ExportedProgram = TS2EPConverter(module, tuple(inputs or ()), named).convert()
-        return made
+        exported: ExportedProgram = TS2EPConverter(module, tuple(inputs or ()), named).convert()
+        return exported
 
 
 def _no_examples(what: str) -> ModelError:
@@ -163,10 +163,10 @@ def eager_outputs(path: Path, feeds_for: Callable[[Module], Mapping[str, Array]]
     arguments, named = tree_unflatten(given, program.call_spec.in_spec)
     with torch.no_grad():
         results = tree_leaves(program.module()(*arguments, **named))
-    made = zip(leaves(forward.result), results, strict=True)
+    pairs = zip(leaves(forward.result), results, strict=True)
     return {
         leaf.name: array_from(result) if isinstance(leaf, Tensor) else np.asarray(result)
-        for leaf, result in made
+        for leaf, result in pairs
         if not isinstance(leaf, Constant)
     }
 

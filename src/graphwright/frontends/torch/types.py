@@ -148,30 +148,30 @@ def dim_from_expression(e: sympy.Expr) -> Dim:
         return symbol(e.name)
     if isinstance(e, torch_sympy.TruncToInt | torch_sympy.FloorToInt | torch_sympy.CeilToInt):
         return _rounded(e)
-    made = [dim_from_expression(arg) for arg in e.args]
+    operands = [dim_from_expression(arg) for arg in e.args]
     match e:
         case sympy.Add():
-            return sum(made[1:], made[0])
+            return sum(operands[1:], operands[0])
         case sympy.Mul():
             total: Dim = 1
-            for each in made:
+            for each in operands:
                 total = total * each
             return total
-        case sympy.Pow() if isinstance(made[1], int) and made[1] >= 0:
+        case sympy.Pow() if isinstance(operands[1], int) and operands[1] >= 0:
             total = 1
-            for _ in range(made[1]):
-                total = total * made[0]
+            for _ in range(operands[1]):
+                total = total * operands[0]
             return total
         case torch_sympy.FloorDiv() | torch_sympy.CleanDiv():
-            return floordiv(*made)
+            return floordiv(*operands)
         case torch_sympy.Mod() | torch_sympy.PythonMod():
-            return mod(*made)
+            return mod(*operands)
         case torch_sympy.ModularIndexing():
-            return mod(floordiv(made[0], made[1]), made[2])
+            return mod(floordiv(operands[0], operands[1]), operands[2])
         case sympy.Max() | torch_sympy.Max():
-            return reduce(maximum, made)
+            return reduce(maximum, operands)
         case sympy.Min() | torch_sympy.Min():
-            return reduce(minimum, made)
+            return reduce(minimum, operands)
     raise Unsupported(f"a size is {e}")
 
 
@@ -194,11 +194,11 @@ def _rounded(e: sympy.Expr) -> Dim:
 @cache
 def _fraction(scale: float) -> Fraction:
     """The fraction that was written as ``scale``: products with sizes round to the same integers."""
-    made = Fraction(scale).limit_denominator(_LARGEST_DENOMINATOR)
+    fraction = Fraction(scale).limit_denominator(_LARGEST_DENOMINATOR)
     sizes = np.arange(_LONGEST)
-    exact, above = sizes * made.numerator, made.denominator - 1
-    floors = np.array_equal(np.floor(sizes * scale), exact // made.denominator)
-    ceils = np.array_equal(np.ceil(sizes * scale), (exact + above) // made.denominator)
-    if float(made) != scale or not (floors and ceils):
+    exact, above = sizes * fraction.numerator, fraction.denominator - 1
+    floors = np.array_equal(np.floor(sizes * scale), exact // fraction.denominator)
+    ceils = np.array_equal(np.ceil(sizes * scale), (exact + above) // fraction.denominator)
+    if float(fraction) != scale or not (floors and ceils):
         raise Unsupported(f"a size is multiplied by {scale}, which is no fraction with a small denominator")
-    return made
+    return fraction

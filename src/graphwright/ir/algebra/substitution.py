@@ -21,12 +21,12 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
     return _substituted(dim, values, {}) if values else dim
 
 
-def _substituted(dim: Dim, values: Mapping[str, Dim], made: dict[Expr, Dim]) -> Dim:
-    """As :func:`substitute`; ``made`` caches the results of inner expressions, which often repeat."""
+def _substituted(dim: Dim, values: Mapping[str, Dim], cache: dict[Expr, Dim]) -> Dim:
+    """As :func:`substitute`; ``cache`` holds the results of inner expressions, which often repeat."""
     if isinstance(dim, int) or dim.names.isdisjoint(values):
         return dim
-    if dim in made:
-        return made[dim]
+    if dim in cache:
+        return cache[dim]
     total: Dim = 0
     for monomial, coefficient in dim.terms:
         term: Dim = coefficient
@@ -35,10 +35,10 @@ def _substituted(dim: Dim, values: Mapping[str, Dim], made: dict[Expr, Dim]) -> 
                 value = values.get(atom.name)
                 factor: Dim = Expr((((((atom, 1),), 1)),)) if value is None else value
             else:
-                factor = FUNCTIONS[atom.name](*(_substituted(each, values, made) for each in atom.operands))
+                factor = FUNCTIONS[atom.name](*(_substituted(each, values, cache) for each in atom.operands))
             term = term * (factor if power == 1 else product([factor] * power))
         total = total + term
-    made[dim] = total
+    cache[dim] = total
     return total
 
 

@@ -221,7 +221,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         *(a.batch, a.heads, a.kv_heads, a.queries, a.keys, a.depth, a.width),
         *((0, 0, 0, 0),) * 4,
     )
-    made = Extent(
+    extent = Extent(
         SYMBOL,
         ABI.args,
         ABI.ordered(**reaches),
@@ -232,13 +232,13 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     flags = {x: symbol(f"{x}_single") for x in ("k", "v")}
     halves = reaches | {x: replace(reaches[x], item=2 + 2 * flag) for x, flag in flags.items()}
     in_bf16 = replace(
-        made,
+        extent,
         symbol=BF16_SYMBOL,
         args=(*ABI.args, *BF16_ARGS),
         operands=ABI.ordered(**halves),
-        bounds={**(made.bounds or {}), **within(FLAG, *BF16_ARGS)},
+        bounds={**(extent.bounds or {}), **within(FLAG, *BF16_ARGS)},
     )
-    return made, in_bf16
+    return extent, in_bf16
 
 
 def _product(rows: int, vectors: int, pairs: bool) -> str:

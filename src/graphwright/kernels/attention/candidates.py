@@ -24,7 +24,7 @@ def scaled_dot_product_attention(node: Node[ScaledDotProductAttention], context:
     if heads != kv_heads and not isinstance(kv_heads, int):
         return "the heads of queries and keys may differ, and are not known"
     y_axes = tuple(op.y_axes.index(axis) for axis in range(4))
-    made = Attention(
+    attention = Attention(
         batch, heads, kv_heads, queries, keys, depth,
         width=v.type.dims[op.v_axes[3]],
         q_strides=_strides(q, op.q_axes), k_strides=_strides(k, op.k_axes), v_strides=_strides(v, op.v_axes),
@@ -34,7 +34,12 @@ def scaled_dot_product_attention(node: Node[ScaledDotProductAttention], context:
     )  # fmt: skip
     isa, in_bf16 = context.isa, op.precision is not None
     flags = tuple(int(x.type.dtype == F32) for x in (k, v)) if in_bf16 else ()
-    costs = (*made.args, *flags), made.grid(isa), made.scratch_bytes(isa), made.work_ns(isa, in_bf16)
+    costs = (
+        (*attention.args, *flags),
+        attention.grid(isa),
+        attention.scratch_bytes(isa),
+        attention.work_ns(isa, in_bf16),
+    )
     operands = ABI.ordered(q=q, k=k, v=v, mask=mask, y=node.output)
     kernel = KernelRef(BF16_SYMBOL if in_bf16 else SYMBOL)
     return Run((Launch(kernel, operands, ABI.positions("y"), *costs),))

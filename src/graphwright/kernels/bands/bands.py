@@ -107,13 +107,13 @@ class Stage:
             return ceildiv(self.sizes.groups, lanes)
         return self.sizes.groups * ceildiv(channels, lanes)
 
-    def image_made(self, lanes: int) -> tuple[Dim, ...]:
+    def image_written(self, lanes: int) -> tuple[Dim, ...]:
         """The dims of the result: images, channel blocks, rows, columns."""
         sizes = self.sizes
         return sizes.images, self.blocks(lanes), sizes.oh, sizes.ow
 
     def image_read(self, lanes: int) -> tuple[Dim, ...]:
-        """The dims of the input, ordered like those of :meth:`image_made`."""
+        """The dims of the input, ordered like those of :meth:`image_written`."""
         sizes = self.sizes
         return sizes.images, self._blocks(sizes.cin, lanes), sizes.h, sizes.w
 

@@ -99,18 +99,18 @@ def with_bands(
     reads.update(graph.outputs)
     follows, decided = _neighbors(links, reads, isa)
     notes: list[object] = [*decided]
-    made: dict[Node, SelectedNode | None] = {}
+    banded: dict[Node, SelectedNode | None] = {}
     for chain in _chains(follows):
         plan = _plan(isa, chain, worth_banding(isa, _forms(chain, symbols)), choices, notes)
         for part, rows in plan.parts:
-            made |= dict.fromkeys((link.step.node for link in chain[part]), None)
-            made[chain[part][-1].step.node] = _banded(isa, chain[part], rows)
+            banded |= dict.fromkeys((link.step.node for link in chain[part]), None)
+            banded[chain[part][-1].step.node] = _banded(isa, chain[part], rows)
             notes.append(_decision(isa, chain[part], _TAKEN, plan.measured))
         for k in range(len(chain) - 1):
             if not any(part.start <= k and k + 1 < part.stop for part, _ in plan.parts):
                 measured = plan.measured if len(chain) == 2 else None
                 notes.append(_decision(isa, chain[k : k + 2], plan.refused, measured))
-    kept = (made.get(step.node, step) for step in steps)
+    kept = (banded.get(step.node, step) for step in steps)
     return tuple(step for step in kept if step is not None), notes
 
 
@@ -274,7 +274,7 @@ def _refusal(before: Link, link: Link, reads: Counter[Value], isa: Isa) -> Refus
         return Refusal(Code.BAND_RESULT, "its epilogue reads another image, or its result is not in blocks")
     if bands.is_bit_identical([before.stage, link.stage]) == 0:
         return Refusal(Code.BAND_SHORT_ROWS, f"rows of {link.stage.sizes.ow} pixels")
-    if before.stage.image_made(isa.lanes) != link.stage.image_read(isa.lanes):
+    if before.stage.image_written(isa.lanes) != link.stage.image_read(isa.lanes):
         return Refusal(Code.BAND_IMAGE, "one of the kernels joins rows of the image")
     return None
 

@@ -21,7 +21,7 @@ from graphwright.records import dataclass, replace
 class Offer:
     """The result of a candidate for a node, and what it adds to the generated kernels."""
 
-    made: Run | Alias
+    action: Run | Alias
     additions: Sequence[Addition]
     ns: int = 0
     """The predicted time on one core in nanoseconds, if it is not the only offer."""
@@ -33,7 +33,7 @@ class Offer:
 class Choice:
     """How a node is computed, and the alternatives."""
 
-    made: Run | Alias | None
+    action: Run | Alias | None
     """None if no candidate applies."""
     offers: tuple[Offer, ...]
     """The offers of all candidates that apply, with the chosen one first."""
@@ -53,7 +53,7 @@ class Choice:
         return tuple(dict.fromkeys((*slower, *weighed, *self.refused)))
 
     def _slower(self, offer: Offer) -> NotTaken | None:
-        taken, names = self.offers[0], _names(offer.made, kept=False)
+        taken, names = self.offers[0], _names(offer.action, kept=False)
         code = WhyNot.COST if offer.ns >= taken.ns else WhyNot.MEASURED
         return NotTaken(" + ".join(names), code, ns=offer.ns) if names else None
 
@@ -63,7 +63,7 @@ class Choice:
             return None
         taken = self.offers[0] if self.offers else None
         compared = taken is not None and any(each.ns is not None for each in self.others)
-        names = () if taken is None else _names(taken.made)
+        names = () if taken is None else _names(taken.action)
         return KernelChoice(node.location, names, taken.ns if taken and compared else None, self.others)
 
     @property
@@ -72,7 +72,7 @@ class Choice:
         if len(self.offers) < 2:
             return ()
         taken, *others = self.offers
-        named = (_names(taken.made), *(_names(offer.made, kept=False) for offer in others))
+        named = (_names(taken.action), *(_names(offer.action, kept=False) for offer in others))
         return tuple(Alternative(n, offer.ns) for n, offer in zip(named, self.offers, strict=True))
 
 
@@ -91,11 +91,11 @@ def choose(node: Node, context: Context) -> Choice:
         offered, more = _offers(others, node, context)
         refused += more
     if len(offered) > 1 or any(offer.weighed for offer in offered):
-        offered = [replace(offer, ns=predicted_ns(offer.made, context)) for offer in offered]
+        offered = [replace(offer, ns=predicted_ns(offer.action, context)) for offer in offered]
     offers = _in_order(node, sorted(offered, key=lambda offer: offer.ns), context)
     if offers:
         context.generated.put_back(offers[0].additions)
-    return Choice(offers[0].made if offers else None, offers, tuple(refused))
+    return Choice(offers[0].action if offers else None, offers, tuple(refused))
 
 
 def _offers(
@@ -126,16 +126,16 @@ def _in_order(node: Node, offers: Sequence[Offer], context: Context) -> tuple[Of
         return tuple(offers)
     ways: dict[str, Offer] = {}
     for offer in offers:
-        ways.setdefault(" + ".join(_names(offer.made, kept=False)) or "no kernel", offer)
+        ways.setdefault(" + ".join(_names(offer.action, kept=False)) or "no kernel", offer)
     taken = ways[context.choose("kernel", node, list(ways))]
     return taken, *(offer for offer in offers if offer is not taken)
 
 
-def _names(made: Run | Alias, kept: bool = True) -> tuple[str, ...]:
+def _names(action: Run | Alias, kept: bool = True) -> tuple[str, ...]:
     """The names of kernels in the order of their launches; a generated one that is not ``kept`` has
     no name.
     """
-    return tuple(_name(launch, kept) for launch in made.launches) if isinstance(made, Run) else ()
+    return tuple(_name(launch, kept) for launch in action.launches) if isinstance(action, Run) else ()
 
 
 def _name(launch: Launch | Copy, kept: bool) -> str:
@@ -155,12 +155,12 @@ def _offer(candidate: Candidate, node: Node, context: Context) -> Offer | str:
     return found if isinstance(found, str) else Offer(found, additions, weighed=weighed)
 
 
-def predicted_ns(made: Run | Alias, context: Context) -> int:
+def predicted_ns(action: Run | Alias, context: Context) -> int:
     """The predicted time on one core in nanoseconds, with nominal values for unknown sizes."""
-    if isinstance(made, Alias):
+    if isinstance(action, Alias):
         return 0
     machine = context.target.machine
-    works = [_work(launch, context) for k, launch in enumerate(made.launches) if k not in made.slots]
+    works = [_work(launch, context) for k, launch in enumerate(action.launches) if k not in action.slots]
     return sum(works) + machine.task_ns * max(0, len(works) - 1)
 
 

@@ -109,7 +109,7 @@ class Context:
         finally:
             self._plugin = ""
 
-    def _asked(self, candidate: Candidate, node: Node) -> Made:
+    def _asked(self, candidate: Candidate, node: Node) -> CandidateResult:
         """The result of a plugin's ``candidate``; a request that the context rejects counts as a reason."""
         try:
             return candidate(node, self)
@@ -148,9 +148,9 @@ class Context:
 
     def temporary(self, type: TensorType, name: str, layout: Layout | None = None) -> Value:
         """A temporary value, whose memory is private to the current node."""
-        made = Value(type, name, layout)
-        self._temporaries.append(made)
-        return made
+        value = Value(type, name, layout)
+        self._temporaries.append(value)
+        return value
 
     def table(self, array: Array, name: str) -> Value:
         """A new constant in the graph of the current node."""
@@ -160,9 +160,9 @@ class Context:
         graph = self._graph
         if graph is None:
             raise ValueError("no candidate is being tried")
-        made = Node(Constant(ref, type), (), [type], name=name)
-        graph.insert(made, next(iter(graph)))
-        return made.output
+        node = Node(Constant(ref, type), (), [type], name=name)
+        graph.insert(node, next(iter(graph)))
+        return node.output
 
     def prepare(self, launch: Launch) -> None:
         """Runs ``launch`` before the launches that the current candidate returns."""
@@ -195,10 +195,10 @@ class Context:
             )
             how, packing = f"{viewed} {layout}", Packing(ref.digest, source.shape, layout)
             ref = self.constants.add_derived(ref, how, deferred, packing=packing)
-            made = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
-            node.graph.insert(made, node)
-            made.output.layout = layout
-            packed[layout] = made.output
+            constant = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
+            node.graph.insert(constant, node)
+            constant.output.layout = layout
+            packed[layout] = constant.output
         return packed[layout]
 
     def derived(
@@ -219,8 +219,8 @@ class Context:
             array, ref = self._source(value)
             type = TensorType(dtype or value.type.dtype, shape)
             deferred = Deferred(type.dtype, shape, lambda out: (partial(_filled, out, array, fill),))
-            made = self.constants.add_derived(ref, f"{kind} {self.isa.name}", deferred)
-            self._derived[value, kind] = self._held(made, type, f"{value.name} {kind}")
+            derived = self.constants.add_derived(ref, f"{kind} {self.isa.name}", deferred)
+            self._derived[value, kind] = self._held(derived, type, f"{value.name} {kind}")
         return self._derived[value, kind]
 
     def _source(self, value: Value) -> tuple[Array, ConstRef]:
@@ -232,7 +232,7 @@ class Context:
 
     def packed_from(self, value: Value) -> list[Value]:
         """The packed versions of ``value`` that have its own shape."""
-        return [made for made in self._packed.get(value, {}).values() if made.type == value.type]
+        return [constant for constant in self._packed.get(value, {}).values() if constant.type == value.type]
 
 
 def _is_of_library(launch: Launch | Copy) -> bool:
@@ -248,9 +248,9 @@ def _filled(out: Array, array: Array, fill: Callable[[Array, Array], None]) -> N
     release(array)
 
 
-Made = Run | Launch | Alias | str
+CandidateResult = Run | Launch | Alias | str
 """How a node is computed, or the reason why the candidate does not apply."""
-Candidate = Callable[[Node[Any], Context], Made]
+Candidate = Callable[[Node[Any], Context], CandidateResult]
 """A way to compute nodes of the ops that it is registered for."""
 
 

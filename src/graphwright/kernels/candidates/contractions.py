@@ -13,5 +13,5 @@ def without_epilogue(node: Node, context: Context) -> Run | str:
     found = contraction_of(node.op)
     if found is None:
         return f"{node.op.name} has no kernel"
-    made = found[0](Contraction(node, node.inputs, node.output), context)
-    return Run((made,)) if isinstance(made, Launch) else made
+    launch = found[0](Contraction(node, node.inputs, node.output), context)
+    return Run((launch,)) if isinstance(launch, Launch) else launch

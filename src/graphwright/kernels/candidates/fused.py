@@ -33,10 +33,10 @@ def fused(node: Node[Fused], context: Context) -> Run | str:
     anchors = anchors_of(region)
     if not anchors:
         return Run((_generated(node, physical, _schedule(node), context),))
-    made = _with_epilogue(node, region, physical, anchors, context)
-    if isinstance(made, str):
+    action = _with_epilogue(node, region, physical, anchors, context)
+    if isinstance(action, str):
         return _in_turn(node, region, physical, anchors, context)
-    return Run((made,)) if isinstance(made, Launch) else made
+    return Run((action,)) if isinstance(action, Launch) else action
 
 
 def _lay_out_constants(node: Node, region: Graph, context: Context) -> None:
@@ -57,10 +57,10 @@ def _in_turn(
     for anchor in anchors:
         alone = _alone(anchor, _outer(node, region), context)
         choice = choose(alone, context)
-        if not isinstance(choice.made, Run):
+        if not isinstance(choice.action, Run):
             return "; ".join(choice.reasons)
         context.weighed += choice.others
-        runs.append(choice.made)
+        runs.append(choice.action)
         results.append(alone.output)
     inside = anchors_of(physical)
     rest, inner = _without(physical, inside)
@@ -117,17 +117,17 @@ def _generated(
     """The launch of the kernel of a region; ``places`` maps its values to outer ones, by default those of
     ``node``.
     """
-    made = _kernel_of(region, schedule, context)
-    ref = context.generate(made.kernel, node.location)
-    operands, writes = _operands(places or _outer(node, region), made)
-    sizes = dict(zip(made.kernel.sizes, made.sizes, strict=True))
+    generated = _kernel_of(region, schedule, context)
+    ref = context.generate(generated.kernel, node.location)
+    operands, writes = _operands(places or _outer(node, region), generated)
+    sizes = dict(zip(generated.kernel.sizes, generated.sizes, strict=True))
     return Launch(
         ref,
         operands,
         writes,
-        made.sizes,
-        *context.cost_of(ref, made.kernel).at(sizes, context.target.machine),
-        in_place=_in_place(made, operands, writes),
+        generated.sizes,
+        *context.cost_of(ref, generated.kernel).at(sizes, context.target.machine),
+        in_place=_in_place(generated, operands, writes),
     )
 
 
@@ -137,9 +137,9 @@ def _kernel_of(region: Graph, schedule: Schedule, context: Context) -> RegionKer
     key, known = region_key(region), context.generated.regions
     if key not in known:
         known[key] = region_kernel(region, schedule, context.constants, _name(region)), values
-    made, theirs = known[key]
+    kernel, theirs = known[key]
     here = dict(zip(theirs, values, strict=True))
-    return replace(made, parameters=tuple(here[value] for value in made.parameters))
+    return replace(kernel, parameters=tuple(here[value] for value in kernel.parameters))
 
 
 def _with_epilogue(
@@ -159,9 +159,9 @@ def _with_epilogue(
     if known is not None:
         bias, residual = (None if v is None else outer[v] for v in (known.bias, known.residual))
         epilogue = replace(known, bias=bias, residual=residual)
-        made = launch(Contraction(anchor, inputs, node.output, epilogue=epilogue), context)
-        if not isinstance(made, str):
-            return made
+        result = launch(Contraction(anchor, inputs, node.output, epilogue=epilogue), context)
+        if not isinstance(result, str):
+            return result
     name = f"{_name(region)}_hook"
     results = [each.output for each in anchors_of(physical)]
     tail = hook_kernel(physical, _schedule(node), results, groups(anchor), context.constants, name)
@@ -193,27 +193,27 @@ def _outer(node: Node, region: Graph) -> dict[Value, Value]:
     return known | dict(zip(region.outputs, node.outputs, strict=True))
 
 
-def _operands(outer: dict[Value, Value], made: RegionKernel) -> tuple[tuple[Value, ...], tuple[int, ...]]:
-    first_output = len(made.parameters) - made.output_count
-    return tuple(outer[v] for v in made.parameters), tuple(range(first_output, len(made.parameters)))
+def _operands(outer: dict[Value, Value], kernel: RegionKernel) -> tuple[tuple[Value, ...], tuple[int, ...]]:
+    first_output = len(kernel.parameters) - kernel.output_count
+    return tuple(outer[v] for v in kernel.parameters), tuple(range(first_output, len(kernel.parameters)))
 
 
 def _in_place(
-    made: RegionKernel, operands: tuple[Value, ...], writes: tuple[int, ...]
+    kernel: RegionKernel, operands: tuple[Value, ...], writes: tuple[int, ...]
 ) -> tuple[tuple[Value, Value], ...]:
     """Pairs (output, input) that access the same elements in the same order, if nothing is read after the
     first store.
     """
-    if made.rereads or len(writes) > 1:
+    if kernel.rereads or len(writes) > 1:
         return ()
-    parameters = made.kernel.parameters
+    parameters = kernel.kernel.parameters
     return tuple(
         (operands[w], operands[r])
         for w in writes
         for r in range(len(operands))
         if r not in writes
         and parameters[r].shape == parameters[w].shape
-        and made.parameter_axes[r] == made.parameter_axes[w] != FLAT
+        and kernel.parameter_axes[r] == kernel.parameter_axes[w] != FLAT
         and parameters[r].dtype.bytes == parameters[w].dtype.bytes
         and operands.count(operands[r]) == 1
     )

@@ -64,12 +64,12 @@ class Draft:
         """The parameter for ``value``, viewed with ``shape`` (in sizes of the model), dense unless
         ``strides`` are given.
         """
-        made = self._parameter(self._inputs, "x", value, shape, dtype)
+        buffer = self._parameter(self._inputs, "x", value, shape, dtype)
         if strides is None:
-            return made
-        made = replace(made, strides=tuple(map(self.size, strides)))
-        self._inputs[-1] = (value, made)
-        return made
+            return buffer
+        buffer = replace(buffer, strides=tuple(map(self.size, strides)))
+        self._inputs[-1] = (value, buffer)
+        return buffer
 
     def output(self, value: Value, shape: Sequence[Dim], dtype: DType | None = None) -> Buffer:
         """As :meth:`input`, for a value that the kernel writes."""
@@ -84,9 +84,9 @@ class Draft:
         dtype: DType | None,
     ) -> Buffer:
         sizes = tuple(self.size(d) for d in shape)
-        made = Buffer(f"{stem}{len(group)}", dtype or value.type.dtype, sizes)
-        group.append((value, made))
-        return made
+        buffer = Buffer(f"{stem}{len(group)}", dtype or value.type.dtype, sizes)
+        group.append((value, buffer))
+        return buffer
 
     def launch(self, *body: Statement, in_place: tuple[tuple[Value, Value], ...] = ()) -> Launch:
         """Adds the kernel with ``body`` to the generated kernels, and returns its launch."""
@@ -120,10 +120,10 @@ def nest(
 ) -> Loop:
     """Loops over ``axes`` (names and extents) around ``body``, all but the last of kind ``outer``."""
     (name, extent), *_ = reversed(axes)
-    made = Loop(name, innermost, extent, body)
+    loop = Loop(name, innermost, extent, body)
     for name, extent in reversed(axes[:-1]):
-        made = Loop(name, outer, extent, (made,))
-    return made
+        loop = Loop(name, outer, extent, (loop,))
+    return loop
 
 
 def from_end(index: Scalar, size: Dim) -> Scalar:

@@ -26,10 +26,10 @@ def packed(
     each image.
     """
     dims = value.type.dims if shape is None else shape
-    made = context.packed(value, layout, shape) if context.constant(value) is not None else None
-    if made is None:
-        made = _rearranged(value, layout, dims, node, context)
-    return made if scale is None else _scaled(made, layout, dims, scale, node, context)
+    result = context.packed(value, layout, shape) if context.constant(value) is not None else None
+    if result is None:
+        result = _rearranged(value, layout, dims, node, context)
+    return result if scale is None else _scaled(result, layout, dims, scale, node, context)
 
 
 def _rearranged(value: Value, layout: Layout, dims: Shape, node: Node, context: Context) -> Value:

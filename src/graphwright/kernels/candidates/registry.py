@@ -15,11 +15,11 @@ from graphwright.ir.op import Op
 from graphwright.ir.plugin_ops import defined_at, is_plugin_op
 from graphwright.kernels.candidates.context import (
     Candidate,
+    CandidateResult,
     Context,
     Contraction,
     ContractionCandidate,
     Groups,
-    Made,
 )
 from graphwright.kernels.launch import Launch, Run
 from graphwright.records import dataclass
@@ -42,19 +42,19 @@ _CONTRACTIONS: dict[type[Op], tuple[ContractionCandidate, Groups, int]] = {}
 @overload
 def candidate(
     op: type[A], /, *, serves: Callable[[Node[A]], bool] = ..., blocks: bool = ...
-) -> Callable[[Callable[[Node[A], Context], Made]], Candidate]: ...
+) -> Callable[[Callable[[Node[A], Context], CandidateResult]], Candidate]: ...
 
 
 @overload
 def candidate(
     op: type[A], other: type[B], /, *, serves: Callable[[Node[A | B]], bool] = ..., blocks: bool = ...
-) -> Callable[[Callable[[Node[A | B], Context], Made]], Candidate]: ...
+) -> Callable[[Callable[[Node[A | B], Context], CandidateResult]], Candidate]: ...
 
 
 @overload
 def candidate(
     *ops: type[Op], serves: Callable[[Node], bool] = ..., blocks: bool = ...
-) -> Callable[[Callable[[Node, Context], Made]], Candidate]: ...
+) -> Callable[[Callable[[Node, Context], CandidateResult]], Candidate]: ...
 
 
 def candidate(
@@ -73,8 +73,8 @@ def candidate(
         if is_plugin_op(function):
             _check_registration(function, ops)
         for op in ops:
-            made = _Registered(function, serves, blocks or is_plugin_op(function))
-            _CANDIDATES.setdefault(op, []).append(made)
+            registered = _Registered(function, serves, blocks or is_plugin_op(function))
+            _CANDIDATES.setdefault(op, []).append(registered)
         return function
 
     return register

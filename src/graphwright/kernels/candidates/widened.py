@@ -54,7 +54,7 @@ def _chosen(wide: Node, context: Context) -> Run | None:
     """The kernels chosen for ``wide``; None if it has none."""
     choice = choose(wide, context)
     context.weighed += choice.others
-    return choice.made if isinstance(choice.made, Run) else None
+    return choice.action if isinstance(choice.action, Run) else None
 
 
 def _rounded(value: Value, precision: DType, node: Node, context: Context) -> Value:

@@ -63,7 +63,7 @@ class _Slide:
     """The number of windows along each axis, as far as it is known."""
 
     @property
-    def places(self) -> tuple[Dim, ...]:
+    def positions(self) -> tuple[Dim, ...]:
         return tuple(symbol(f"o{axis}") for axis in range(self.windows.rank))
 
     @property
@@ -73,7 +73,7 @@ class _Slide:
     def read(self) -> _Tap:
         """The element that tap ``k`` of window ``o`` reads."""
         window, index = self.windows, []
-        for axis, (o, k) in enumerate(zip(self.places, self.taps, strict=True)):
+        for axis, (o, k) in enumerate(zip(self.positions, self.taps, strict=True)):
             start = o * window.strides[axis] - self.draft.size(window.pads[axis])
             index.append(start + k * window.dilations[axis])
         outside = [axis for axis in range(window.rank) if not self.stays_inside(axis)]
@@ -91,12 +91,12 @@ class _Slide:
     def spread(self) -> _Tap:
         """The element that tap ``k`` of a transposed convolution adds to position ``o`` of the result."""
         window, index, whole = self.windows, [], []
-        for axis, (o, k) in enumerate(zip(self.places, self.taps, strict=True)):
-            place = o + self.draft.size(window.pads[axis]) - k * window.dilations[axis]
+        for axis, (o, k) in enumerate(zip(self.positions, self.taps, strict=True)):
+            position = o + self.draft.size(window.pads[axis]) - k * window.dilations[axis]
             stride = window.strides[axis]
-            index.append(floordiv(place, stride))
+            index.append(floordiv(position, stride))
             if stride != 1:
-                whole.append(apply("eq", Position(mod(place, stride)), Const(0, I64)))
+                whole.append(apply("eq", Position(mod(position, stride)), Const(0, I64)))
         return _Tap(tuple(index), _all([self.within(index), *whole]))
 
     def within(self, index: Sequence[Dim], margin: Sequence[tuple[Dim, Dim]] = ()) -> Scalar:
@@ -115,7 +115,7 @@ class _Slide:
             axes.insert(0, ("c", channels))
         return nest(axes, *body, outer=Kind.SERIAL, innermost=Kind.SERIAL)
 
-    def over_places(self, shape: Sequence[Dim], *body: Statement) -> Loop:
+    def over_positions(self, shape: Sequence[Dim], *body: Statement) -> Loop:
         """Loops over a result of ``shape``; the last axis is the vector."""
         names = ("n", "m", *(f"o{axis}" for axis in range(self.windows.rank)))
         return nest(tuple(zip(names, map(self.draft.size, shape), strict=True)), *body)
@@ -162,8 +162,8 @@ def convolution(node: Node[Conv | ConvTranspose], context: Context) -> Run | str
     result: Scalar = Load(total, ())
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         result = result + Load(draft.input(node.operand(2), y.type.dims[1:2]), (m,))
-    store = Store(draft.output(y, y.type.dims), (n, m, *slide.places), result)
-    body = slide.over_places(y.type.dims, Alloc(total, 0), terms, store)
+    store = Store(draft.output(y, y.type.dims), (n, m, *slide.positions), result)
+    body = slide.over_positions(y.type.dims, Alloc(total, 0), terms, store)
     return Run((draft.launch(body),))
 
 
@@ -194,8 +194,8 @@ def folding_pool(node: Node[AveragePool | LpPool], context: Context) -> Run | st
         result = result / apply("max", Load(count, ()), Const(1, dtype))  # a window that is all padding is 0
     elif op.p != 1:
         result = apply("sqrt", result) if op.p == 2 else apply("pow", result, Const(1 / op.p, dtype))
-    store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.places), result)
-    body = slide.over_places(y.type.dims, *allocations, slide.over_taps(*folds), store)
+    store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.positions), result)
+    body = slide.over_positions(y.type.dims, *allocations, slide.over_taps(*folds), store)
     return Run((draft.launch(body),))
 
 
@@ -231,8 +231,8 @@ def column_to_image(node: Node[Col2Im], context: Context) -> Run | str:
     blocks = draft.input(x, (*y.type.dims[:2], *window.kernel, *counts))
     element = Load(blocks, (symbol("n"), symbol("m"), *slide.taps, *tap.index), tap.inside)
     terms = slide.over_taps(Accumulate(total, (), "add", element))
-    store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.places), Load(total, ()))
-    body = slide.over_places(y.type.dims, Alloc(total, 0), terms, store)
+    store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.positions), Load(total, ()))
+    body = slide.over_positions(y.type.dims, Alloc(total, 0), terms, store)
     return Run((draft.launch(body),))
 
 
@@ -249,8 +249,8 @@ def max_pool(node: Node[MaxPool], context: Context) -> Run | str:
     lowest = float("-inf") if dtype.is_float else -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
     element = Load(draft.input(x, x.type.dims), (n, m, *tap.index), tap.inside)
     best, where = _register("best", dtype), _register("where", I64)
-    value, old, place = Ref("value", dtype), Load(best, ()), Load(where, ())
-    newer = apply("or", place < Const(0, I64), old < value)
+    value, old, position = Ref("value", dtype), Load(best, ()), Load(where, ())
+    newer = apply("or", position < Const(0, I64), old < value)
     if dtype.is_float:
         newer = apply("or", newer, apply("and", apply("isnan", value), apply("not", apply("isnan", old))))
     better = Ref("better", BOOL)
@@ -259,13 +259,13 @@ def max_pool(node: Node[MaxPool], context: Context) -> Run | str:
         Let("value", element),
         Let("better", apply("and", tap.inside, newer)),
         Store(best, (), select(better, value, old)),
-        Store(where, (), select(better, Position(flat), place)),
+        Store(where, (), select(better, Position(flat), position)),
     )
-    index: tuple[Index, ...] = (n, m, *slide.places)
+    index: tuple[Index, ...] = (n, m, *slide.positions)
     stores = [Store(draft.output(y, y.type.dims), index, Load(best, ()))]
     if op.indices:
         stores.append(Store(draft.output(node.outputs[1], y.type.dims), index, Load(where, ())))
-    body = slide.over_places(y.type.dims, Alloc(best, lowest), Alloc(where, -1), fold, *stores)
+    body = slide.over_positions(y.type.dims, Alloc(best, lowest), Alloc(where, -1), fold, *stores)
     return Run((draft.launch(body),))
 
 

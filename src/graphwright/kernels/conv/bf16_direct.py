@@ -88,13 +88,15 @@ def pack_weights(out: Array, w: Array, isa: Isa) -> None:
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that both kernels access."""
     a = DirectArgs(*map(symbol, ABI.args))
-    made = direct.extent(isa, SYMBOL, isa.lanes, scratch_bytes(isa, a))
+    extent = direct.extent(isa, SYMBOL, isa.lanes, scratch_bytes(isa, a))
     pairs, outputs = ceildiv(a.cin, 2 * isa.lanes) * isa.lanes, ceildiv(a.cout, isa.lanes)
     weights = dense(4, a.groups * outputs * isa.lanes, pairs, a.kh * a.kw)
     w = ABI.operands.index("w")
-    operands = (*made.operands[:w], weights, *made.operands[w + 1 :])
-    made = replace(made, operands=operands, grid=grid(isa, a), multiples=(*made.multiples, mod(a.cin, 2)))
-    return made, replace(made, symbol=WIDE)
+    operands = (*extent.operands[:w], weights, *extent.operands[w + 1 :])
+    extent = replace(
+        extent, operands=operands, grid=grid(isa, a), multiples=(*extent.multiples, mod(a.cin, 2))
+    )
+    return extent, replace(extent, symbol=WIDE)
 
 
 def header(isa: Isa) -> str:

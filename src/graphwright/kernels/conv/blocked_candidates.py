@@ -158,19 +158,19 @@ class BlockedConvolution:
         cout, cin = self.w.type.sizes[:2]
         m, isa, images, sizes = form.tile, context.isa, self.x.type.dims[0], self._sizes
         blocking = form.blocking(winograd.blocking(m, isa, images, cin, cout, *sizes[2:]))
-        made = winograd.WinogradArgs(*(
+        args = winograd.WinogradArgs(*(
             images, cin, cout, *sizes, *self.window.pads[:2], *block_strides(self.x), *self._strides,
             *self.call.epilogue.args, *blocking,
         ))  # fmt: skip
         launch = self.call.launch(
             winograd.SYMBOLS[m],
             self._operands(winograd.ABI, self._transformed(m, context), context),
-            made,
-            winograd.grid(m, isa, made),
-            winograd.scratch_bytes(m, isa, made),
-            winograd_cost.work_ns(m, isa, made),
+            args,
+            winograd.grid(m, isa, args),
+            winograd.scratch_bytes(m, isa, args),
+            winograd_cost.work_ns(m, isa, args),
         )
-        return launch, winograd_cost.pays(m, isa, made)
+        return launch, winograd_cost.pays(m, isa, args)
 
     def _transformed(self, m: int, context: Context) -> Value:
         cout, cin = self.w.type.sizes[:2]
@@ -185,7 +185,7 @@ class BlockedConvolution:
 
     def _depthwise(self, context: Context) -> Launch:
         images, channels, *_ = self.x.type.dims
-        made = blocked_depthwise.BlockedDepthwiseArgs(*(
+        args = blocked_depthwise.BlockedDepthwiseArgs(*(
             images, channels, 1, 1, *self._sizes, *self._taps, *block_strides(self.x), *self._strides,
             *self.call.epilogue.args,
         ))  # fmt: skip
@@ -193,10 +193,10 @@ class BlockedConvolution:
         return self.call.launch(
             blocked_depthwise.SYMBOL,
             self._operands(blocked_depthwise.ABI, self._packed(((0, isa.lanes),), context), context),
-            made,
-            blocked_depthwise.grid(isa, made),
-            blocked_depthwise.scratch_bytes(isa, made),
-            blocked_depthwise.work_ns(isa, made),
+            args,
+            blocked_depthwise.grid(isa, args),
+            blocked_depthwise.scratch_bytes(isa, args),
+            blocked_depthwise.work_ns(isa, args),
         )
 
     def _launch_in_bf16(self, context: Context) -> Launch | str:
@@ -209,16 +209,16 @@ class BlockedConvolution:
         return all(isinstance(size, int) for size in (self.x.type.dims[0], *self._sizes))
 
     def _direct_in_bf16(self, context: Context) -> Launch | str:
-        isa, made = context.isa, self._direct_args(context)
+        isa, args = context.isa, self._direct_args(context)
         if self.group > 1 or not is_blocked(self.x) or self.w.type.sizes[1] % 2:
             return "the bf16 kernel needs one group, channel blocks, and an even number of input channels"
         return self.call.launch(
             bf16_direct.SYMBOL,
             self._operands(direct.ABI, self._pairs(context), context),
-            made,
-            bf16_direct.grid(isa, made),
-            bf16_direct.scratch_bytes(isa, made),
-            bf16_direct.work_ns(isa, made),
+            args,
+            bf16_direct.grid(isa, args),
+            bf16_direct.scratch_bytes(isa, args),
+            bf16_direct.work_ns(isa, args),
         )
 
     def _pairs(self, context: Context) -> Value:
@@ -236,7 +236,7 @@ class BlockedConvolution:
         )
 
     def _direct(self, context: Context) -> Launch:
-        isa, made, planar = context.isa, self._direct_args(context), not is_blocked(self.x)
+        isa, args, planar = context.isa, self._direct_args(context), not is_blocked(self.x)
         outputs = (0, isa.lanes)
         return self.call.launch(
             direct.PLANAR_SYMBOL if planar else direct.SYMBOL,
@@ -245,10 +245,10 @@ class BlockedConvolution:
                 self._packed((outputs,) if planar else ((1, isa.lanes), outputs), context),
                 context,
             ),
-            made,
-            direct.grid(isa, made),
-            (direct.planar_scratch_bytes if planar else direct.scratch_bytes)(isa, made),
-            direct.work_ns(isa, made, planar),
+            args,
+            direct.grid(isa, args),
+            (direct.planar_scratch_bytes if planar else direct.scratch_bytes)(isa, args),
+            direct.work_ns(isa, args, planar),
         )
 
     def _direct_args(self, context: Context) -> direct.DirectArgs:

@@ -99,26 +99,28 @@ def families(isa: Isa) -> str:
 
 def pair_families(isa: Isa) -> str:
     """The tables ``pairs`` (for CPUs with AVX512-BF16) and ``halves`` (for all), like :func:`families`."""
-    made = [Family(isa, isa.lanes, step, pairs=True) for step in STEPS]
+    families = [Family(isa, isa.lanes, step, pairs=True) for step in STEPS]
     halves = _table(
-        "halves", made, [_halves(family, tile) for family in made for tile in _tiles(isa)], _halved
+        "halves", families, [_halves(family, tile) for family in families for tile in _tiles(isa)], _halved
     )
     if isa.vector_bytes < 64:
         return halves
-    return halves + _table("pairs", made, [_Assembly(f, t).text() for f in made for t in _tiles(isa)], _name)
+    return halves + _table(
+        "pairs", families, [_Assembly(f, t).text() for f in families for t in _tiles(isa)], _name
+    )
 
 
 def _kind(isa: Isa, kind: str, lanes: int) -> str:
-    made = [Family(isa, lanes, step) for step in STEPS]
-    return _table(kind, made, [_Assembly(f, t).text() for f in made for t in _tiles(isa)], _name)
+    families = [Family(isa, lanes, step) for step in STEPS]
+    return _table(kind, families, [_Assembly(f, t).text() for f in families for t in _tiles(isa)], _name)
 
 
 def _table(
-    kind: str, made: Sequence[Family], texts: Sequence[str], name: Callable[[Family, Tile], str]
+    kind: str, families: Sequence[Family], texts: Sequence[str], name: Callable[[Family, Tile], str]
 ) -> str:
     entries = (
         f"    [{family.step - 1}][{tile.blocks - 1}][{tile.pixels}] = {name(family, tile)},"
-        for family in made
+        for family in families
         for tile in _tiles(family.isa)
     )
     table = f"static const tile_fn {kind}[STEPS][MAX_BLOCKS][WIDEST + 1] = {{"

@@ -96,7 +96,7 @@ class BlockedTransposed:
             n, c, row, _ = row_major_strides(two_axes(result.type.dims))
         places = (n, c, kh * row, kw * unit, unit, kh, kw)
         rows = -(-self._features // unit) * unit * kh * kw
-        made = self._args(rows, (h, w, h, w), _ONE_TAP, places, lanes)
+        args = self._args(rows, (h, w, h, w), _ONE_TAP, places, lanes)
         layout, kind = _weight_layout(lanes), f"transposed {group} {kh} {kw} {unit} {lanes}"
 
         def weights(out: Array, source: Array) -> None:
@@ -113,7 +113,7 @@ class BlockedTransposed:
         bias = None
         if self.bias is not None:
             bias = context.derived(self.bias, kind, (-(-group * rows // lanes) * lanes,), shifts)
-        return self._launch(made, packed, bias, self._result, context)
+        return self._launch(args, packed, bias, self._result, context)
 
     def _phases(self, context: Context) -> Iterator[Launch]:
         """A convolution for each phase that has pixels."""
@@ -133,10 +133,10 @@ class BlockedTransposed:
             both = down.count * right.count
             taps = (down.count, right.count, 1, 1, down.pad, right.pad, down.dilation, right.dilation)
             places = (n, c, stride_h * row, stride_w * lanes, lanes, 1, 1)
-            made = self._args(self._features, sizes, taps if both else _ONE_TAP, places, lanes)
+            args = self._args(self._features, sizes, taps if both else _ONE_TAP, places, lanes)
             weights = self._phase_weights(down, right, context) if both else self.w
             target = ByteRange(result, 4 * (down.phase * row + right.phase * lanes))
-            yield self._launch(made if both else replace(made, cin=0), weights, bias, target, context)
+            yield self._launch(args if both else replace(args, cin=0), weights, bias, target, context)
 
     def _phase_weights(self, down: Taps, right: Taps, context: Context) -> Value:
         layout = _weight_layout(context.isa.lanes)

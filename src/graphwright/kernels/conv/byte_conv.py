@@ -178,7 +178,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     quads, tiles = ceildiv(a.cin, QUAD), ceildiv(a.cout, TILE_ROWS)
     channels, pixels = a.groups * a.cout, a.pixels
     tile = TILE_ROWS * (4 + ceildiv(_quads(a) * QUAD, RUN) * RUN)
-    made = Extent(
+    extent = Extent(
         SYMBOL,
         ABI.args,
         ABI.ordered(
@@ -195,7 +195,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         | within(FLAG, "w_zero_step", "x_signed", "w_signed"),
         tiles=Tiles(a.images, channels, pixels),
     )
-    return made, replace(made, symbol=VNNI), replace(made, symbol=WIDE), _interleave_extent()
+    return extent, replace(extent, symbol=VNNI), replace(extent, symbol=WIDE), _interleave_extent()
 
 
 def _interleave_extent() -> Extent:

@@ -75,29 +75,29 @@ def scaled_convolution(call: Contraction[ScaledConv], context: Context) -> Launc
 def _scaled_image(x: Value, scale: Value, node: Node, context: Context) -> Value:
     """Multiplies the channels of each image by its scale, before each launch."""
     images, channels, *pixels = x.type.dims
-    made = context.temporary(x.type, "scaled")
+    scaled = context.temporary(x.type, "scaled")
     draft, shape = Draft(node, context, "scale_image"), (images, channels, product(tuple(pixels)))
     place = tuple(symbol(axis) for axis in "ncp")
     factor = Load(draft.input(scale, shape[:2]), place[:2])
-    store = Store(draft.output(made, shape), place, Load(draft.input(x, shape), place) * factor)
+    store = Store(draft.output(scaled, shape), place, Load(draft.input(x, shape), place) * factor)
     context.prepare(draft.launch(nest(tuple(zip("ncp", map(draft.size, shape), strict=True)), store)))
-    return made
+    return scaled
 
 
 def _depthwise(call: Contraction[Conv], x: Value, w: Value, bias: Value | None, context: Context) -> Launch:
     axes = _axes(call, call.node.op, x, w).without_single_axes()
     (images, channels), features = x.type.dims[:2], w.type.sizes[0]
-    made = depthwise.DepthwiseArgs(*(
+    args = depthwise.DepthwiseArgs(*(
         images, channels, 1, features // call.node.op.group,
         *axes.depth_height_width, *_strides(channels, axes.sizes), *_strides(features, axes.counts), 0,
     ))  # fmt: skip
     return call.launch(
         depthwise.SYMBOL,
         depthwise.ABI.ordered(x=x, w=w, bias=bias, y=call.result),
-        made,
-        depthwise.grid(made),
-        depthwise.scratch_bytes(context.isa, made),
-        depthwise.work_ns(context.isa, made),
+        args,
+        depthwise.grid(args),
+        depthwise.scratch_bytes(context.isa, args),
+        depthwise.work_ns(context.isa, args),
     )
 
 
@@ -113,12 +113,12 @@ def _general(
     isa, axes = context.isa, _axes(call, op, x, w).merged()
     (images, channels), (cout, cin, *kernel) = x.type.dims[:2], w.type.sizes
     features, taps = cout // op.group, prod(kernel)
-    made = conv.ConvArgs(*(
+    args = conv.ConvArgs(*(
         images, op.group, cin, features, *axes.depth_height_width, *_strides(channels, axes.sizes),
         *_strides(cout, axes.counts), 0, 0, 0,
     ))  # fmt: skip
-    made = replace(made, block_panels=conv.block_panels(isa, made))
-    made = replace(made, unit_tiles=conv.unit_tiles(isa, made))
+    args = replace(args, block_panels=conv.block_panels(isa, args))
+    args = replace(args, unit_tiles=conv.unit_tiles(isa, args))
     rows = conv.panel_rows(isa)
     if (op.group == 1 or features % rows == 0) and (scale is not None or len(w.type.dims) == 4):
         layout = Layout((0, 1, 2, 3), ((0, rows),), zero_padded=True)
@@ -127,9 +127,9 @@ def _general(
     else:  # panels do not cross groups
         shape = (op.group, features, cin * taps)
         weights = packed(w, conv_layout(isa), call.node, context, shape)
-    costs = conv.grid(isa, made), conv.scratch_bytes(isa, made), conv.work_ns(isa, made)
+    costs = conv.grid(isa, args), conv.scratch_bytes(isa, args), conv.work_ns(isa, args)
     operands = conv.ABI.ordered(x=x, w=weights, bias=bias, y=call.result)
-    return call.launch(conv.SYMBOL, operands, made, *costs)
+    return call.launch(conv.SYMBOL, operands, args, *costs)
 
 
 def _axes(call: Contraction, op: Conv | ConvTranspose, x: Value, w: Value) -> Sliding:
@@ -153,7 +153,7 @@ def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | R
         return refusal
     axes = _axes(call, op, x, w).without_single_axes()
     (images, channels), (cin, cout, *kernel) = x.type.dims[:2], w.type.sizes
-    made = conv_transpose.ConvTransposeArgs(*(
+    args = conv_transpose.ConvTransposeArgs(*(
         images, op.group, cin // op.group, cout, *axes.depth_height_width,
         *_strides(channels, axes.sizes)[:-1], *_strides(op.group * cout, axes.counts)[:-1], 0,
     ))  # fmt: skip
@@ -161,12 +161,12 @@ def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | R
     weights = packed(w, pack_transpose.LAYOUT, call.node, context, flat_shape)
     isa = context.isa
     costs = (
-        conv_transpose.grid(isa, made),
-        conv_transpose.scratch_bytes(isa, made),
-        conv_transpose.work_ns(isa, made),
+        conv_transpose.grid(isa, args),
+        conv_transpose.scratch_bytes(isa, args),
+        conv_transpose.work_ns(isa, args),
     )
     operands = conv_transpose.ABI.ordered(x=x, w=weights, bias=bias, y=call.result)
-    return call.launch(conv_transpose.SYMBOL, operands, made, *costs)
+    return call.launch(conv_transpose.SYMBOL, operands, args, *costs)
 
 
 def _operands(call: Contraction) -> tuple[Value, Value, Value | None]:

@@ -40,8 +40,8 @@ def channels_last(call: Contraction[ChannelsLastConv], context: Context) -> Laun
         return "the kernel cannot scale, or add a residual, when it stores"
     if bias is not None and epilogue.bias is not None:
         return "the kernel cannot add a second bias when it stores"
-    made = _Convolution(call, call.operand(0), call.operand(1), bias or epilogue.bias)
-    return made.launch_depthwise(context) if made.is_depthwise else made.launch_direct(context)
+    conv = _Convolution(call, call.operand(0), call.operand(1), bias or epilogue.bias)
+    return conv.launch_depthwise(context) if conv.is_depthwise else conv.launch_direct(context)
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class _Convolution:
     def launch_depthwise(self, context: Context) -> Launch:
         """The depthwise kernel: a vector of channels per pixel."""
         isa, axes, channels = context.isa, self._axes, self.w.type.sizes[0]
-        read, made = (
+        read, write = (
             (height * width * channels, isa.lanes, width * channels)
             for height, width in (axes.sizes[1:], axes.counts[1:])
         )
         args = blocked_depthwise.BlockedDepthwiseArgs(*(
-            self.x.type.dims[0], channels, 1, 1, *axes.height_width, *read, 0, 0, 0, *made,
+            self.x.type.dims[0], channels, 1, 1, *axes.height_width, *read, 0, 0, 0, *write,
             *self.call.epilogue.args,
         ))  # fmt: skip
         return self.call.launch(
@@ -84,10 +84,10 @@ class _Convolution:
         isa, op, axes = context.isa, self.call.node.op, self._axes.without_single_axes()
         (features, depth), planar = self.w.type.sizes[:2], self.call.node.op.reads_planes
         _, oh, ow = axes.counts
-        made = (oh * ow * features, isa.lanes, ow * features, features)
+        write = (oh * ow * features, isa.lanes, ow * features, features)
         args = direct.DirectArgs(*(
             self.x.type.dims[0], op.group, depth, features // op.group, *axes.height_width,
-            *self._read_strides(axes, isa.lanes), 0, 0, 0, *made, isa.lanes, 1, 1, *self.call.epilogue.args,
+            *self._read_strides(axes, isa.lanes), 0, 0, 0, *write, isa.lanes, 1, 1, *self.call.epilogue.args,
         ))  # fmt: skip
         outputs = (0, isa.lanes)
         return self.call.launch(

@@ -43,24 +43,24 @@ def sub_pixel(node: Node[ConvTranspose], context: Context) -> Run | str:
     phases = prod(window.strides)
     sizes = [d + k // s - 1 for d, k, s in zip(x.type.dims[2:], w.shape[2:], window.strides, strict=True)]
     images, features = y.type.dims[:2]
-    made = context.temporary(TensorType(F32, (images, features * phases, *sizes)), "phases")
+    phase_images = context.temporary(TensorType(F32, (images, features * phases, *sizes)), "phases")
     operands = [x, context.table(_weights_of_phases(w, window.strides, node.op.group), "phases")]
     if offsets is not None:
         operands.append(context.table(np.repeat(offsets, phases), "phases"))
     pads = tuple(k // s - 1 for k, s in zip(w.shape[2:], window.strides, strict=True))
-    conv = Node(Conv(pads=pads + pads, group=node.op.group), operands, [made.type],
+    conv = Node(Conv(pads=pads + pads, group=node.op.group), operands, [phase_images.type],
                 name=node.name, sources=node.sources)  # fmt: skip
-    conv.outputs = (made,)
+    conv.outputs = (phase_images,)
     choice = choose(conv, context)
-    if not isinstance(choice.made, Run):
+    if not isinstance(choice.action, Run):
         return "; ".join(choice.reasons)
     context.weighed += choice.others
     whole = TensorType(F32, (images, features, *(n * s for n, s in zip(sizes, window.strides, strict=True))))
     full = y if whole.dims == y.type.dims else context.temporary(whole, "uncropped")
-    launches = [*choice.made.launches, _interleaved(made, full, window, context)]
+    launches = [*choice.action.launches, _interleaved(phase_images, full, window, context)]
     if full is not y:
         launches.append(_cropped(full, y, window, context))
-    return Run(tuple(launches), temporaries=choice.made.temporaries)
+    return Run(tuple(launches), temporaries=choice.action.temporaries)
 
 
 def _refusal(x: Value, y: Value, w: Array, window: Windows) -> str | None:
@@ -93,9 +93,9 @@ def _weights_of_phases(w: Array, strides: tuple[int, ...], group: int) -> Array:
     taps = w.reshape(group, cin // group, features, *split)
     reversed_taps = taps[(slice(None),) * 3 + (slice(None, None, -1), slice(None)) * rank]
     phase_axes, tap_axes = range(4, 4 + 2 * rank, 2), range(3, 3 + 2 * rank, 2)
-    made = reversed_taps.transpose(0, 2, *phase_axes, 1, *tap_axes)
+    per_phase = reversed_taps.transpose(0, 2, *phase_axes, 1, *tap_axes)
     shape = (group * features * prod(strides), cin // group, *split[::2])
-    return np.ascontiguousarray(made.reshape(shape))
+    return np.ascontiguousarray(per_phase.reshape(shape))
 
 
 def _interleaved(phases: Value, whole: Value, window: Windows, context: Context) -> Launch:

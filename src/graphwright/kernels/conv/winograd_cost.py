@@ -63,8 +63,8 @@ def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     beyond = minimum(1, floordiv(scratch_bytes(m, isa, args), l2))
     stream += beyond * floordiv(planes * passes, l3.moved)
     blocks = args.images * ceildiv(tiles(m, args), args.block_tiles)
-    made = blocks * args.cin * out_blocks * (m + 2 - STORED) * _MADE_CYCLES
-    products = Work(fmas=fmas, efficiency=_EFFICIENCY[isa.name], cycles=made)
+    made_cycles = blocks * args.cin * out_blocks * (m + 2 - STORED) * _MADE_CYCLES
+    products = Work(fmas=fmas, efficiency=_EFFICIENCY[isa.name], cycles=made_cycles)
     transforms = floordiv(count * (in_blocks + out_blocks) * _TRANSFORM_CYCLES[isa.name][m], 2)
     return overlapped(predict(products, machine), stream) + cycles_ns(transforms, machine)
 

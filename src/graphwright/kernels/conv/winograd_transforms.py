@@ -47,10 +47,10 @@ def transform_weights(out: Array, w: Array, m: int, isa: Isa) -> None:
     for group in range(groups):
         first, last = blocks * group // groups, blocks * (group + 1) // groups
         part, width = w[first * lanes : last * lanes], (last - first) * lanes
-        made = out[first:last].reshape(planes, cin, width)
+        tiles = out[first:last].reshape(planes, cin, width)
         step = max(1, isa.machine.l2.bytes // 2 // (planes * width * 8))  # f64, rounded while in the cache
         for channel in range(0, cin, step):
             some = part[:, channel : channel + step]
             padded = np.zeros((9, some.shape[1], width))
             padded[..., : len(part)] = some.transpose(2, 3, 1, 0).reshape(9, -1, len(part))
-            made[:, channel : channel + step] = (matrix @ padded.reshape(9, -1)).reshape(planes, -1, width)
+            tiles[:, channel : channel + step] = (matrix @ padded.reshape(9, -1)).reshape(planes, -1, width)

@@ -29,19 +29,19 @@ def zeroed(registers: Sequence[str]) -> list[str]:
 
 
 def outer_product(
-    places: Sequence[str],
+    addresses: Sequence[str],
     folded: Sequence[bool],
     columns: Sequence[str],
     sums: Sequence[Sequence[str]],
     free: Sequence[str],
     fma: str = "vfmadd231ps",
 ) -> list[str]:
-    """``sums[r][c] += number at places[r] * columns[c]``, by the instruction ``fma``. For rows in ``folded``,
-    FMAs read and broadcast the number from memory (AVX-512); for others, it is broadcast to one of the
-    ``free`` registers, in turn.
+    """``sums[r][c] += *addresses[r] * columns[c]``, by the instruction ``fma``. For rows in ``folded``, FMAs
+    read and broadcast the number from memory (AVX-512); for others, it is broadcast to one of the ``free``
+    registers, in turn.
     """
     lines = []
-    for row, (number, is_folded) in enumerate(zip(places, folded, strict=True)):
+    for row, (number, is_folded) in enumerate(zip(addresses, folded, strict=True)):
         if is_folded:
             number += "%{1to16%}"
         else:

@@ -66,17 +66,17 @@ def write_sources(folder: Path, isa: Isa, *, is_recorded: bool = False) -> list[
     sources = [path for module in modules for path in write_module(module, isa, folder)]
     names = folder / f"names_{isa.name}.c"
     listed = [*sources, names]
-    made = {path for path in listed if path.is_relative_to(folder)}
-    made |= {_generated(folder, module) for module in modules}
+    written = {path for path in listed if path.is_relative_to(folder)}
+    written |= {_generated(folder, module) for module in modules}
     texts = {
         "gw_kernels_isa": isa.name,
-        "gw_kernels_digest": _digest(isa, [*sorted(made - {names}), *_shared()]),
+        "gw_kernels_digest": _digest(isa, [*sorted(written - {names}), *_shared()]),
         **({"gw_kernels_sources": record_of(PACKAGE, _writers())} if is_recorded else {}),
     }
     _write_if_changed(names, "".join(map(_text_source, texts, texts.values())))
     _write_if_changed(folder / "flags.txt", "\n".join(isa.flags) + "\n")
     _write_if_changed(folder / "sources.txt", "\n".join(map(str, listed)) + "\n")
-    for stale in {*folder.rglob("*.c"), *folder.rglob("*.gen.h")} - made:
+    for stale in {*folder.rglob("*.c"), *folder.rglob("*.gen.h")} - written:
         stale.unlink()
     return listed
 

@@ -35,11 +35,11 @@ def trees(node: Node[TreeEnsemble], context: Context) -> Launch | str:
     depths = _depths(roots, table[3], table[4], 2 * op.depth)
     rows, features = x.type.dims
     mean = int(depths.mean()) if depths.size else 0
-    places, nodes = _paired(roots, *table)
+    slots, nodes = _paired(roots, *table)
     sizes = rows, features, roots.size, op.size, mean, len(nodes), targets.size
-    made = Trees(x.type.dtype.bytes, Fold[op.aggregate], *sizes)
+    kernel = Trees(x.type.dtype.bytes, Fold[op.aggregate], *sizes)
     offsets = NODE_BYTES * np.arange(roots.size)
-    votes = np.concatenate([[0], ends])[np.minimum(places, ends.size - 1)[:, np.newaxis] + [0, 1]]
+    votes = np.concatenate([[0], ends])[np.minimum(slots, ends.size - 1)[:, np.newaxis] + [0, 1]]
     operands = ABI.ordered(
         x=x,
         nodes=context.table(nodes, "nodes"),
@@ -49,7 +49,7 @@ def trees(node: Node[TreeEnsemble], context: Context) -> Launch | str:
         weights=node.operand(len(node.inputs) - 1),
         scores=node.output,
     )
-    costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
+    costs = kernel.args, kernel.grid, kernel.scratch_bytes, kernel.work_ns(context.isa)
     return Launch(KernelRef(Trees.SYMBOL), operands, ABI.positions("scores"), *costs)
 
 
@@ -57,13 +57,13 @@ def _in_bounds(roots: Array, table: list[Array], ends: Array, targets: Array, si
     """Whether all indices of the table are valid: the kernel does not check them."""
     features, _, modes, _, yes, no = table
     nodes = features.size
-    places = np.concatenate([roots, yes, no])
+    slots = np.concatenate([roots, yes, no])
     starts = np.concatenate([[0], ends])
     return bool(
         0 < nodes < 1 << 24
         and 0 < roots.size < 1 << 24
-        and (places >= 0).all()
-        and (places < nodes).all()
+        and (slots >= 0).all()
+        and (slots < nodes).all()
         and (features >= 0).all()
         and (features < 1 << 24).all()
         and (modes <= EQUAL).all()
@@ -114,21 +114,21 @@ def _depths(roots: Array, yes: Array, no: Array, limit: int) -> Array:
 def _paired(
     roots: Array, features: Array, splits: Array, missing: Array, yes: Array, no: Array
 ) -> tuple[Array, Array]:
-    """Nodes in the kernel's format, i32[places, 4], and the node at each place. Roots come first; then, for
+    """Nodes in the kernel's format, i32[slots, 4], and the node at each slot. Roots come first; then, for
     each inner node, its two children, adjacent. A node with several parents is repeated, but its children are
     not.
     """
     inner = np.flatnonzero((yes != np.arange(yes.size)) | (no != np.arange(no.size)))
-    places = np.concatenate([roots, np.stack([yes[inner], no[inner]], 1).ravel()])
+    slots = np.concatenate([roots, np.stack([yes[inner], no[inner]], 1).ravel()])
     following = np.full(features.size, -1)
     following[inner] = roots.size + 2 * np.arange(inner.size)
-    following = following[places]
+    following = following[slots]
     leaf = following < 0
     float_type = splits.dtype
     pad = [("pad", np.int32)] if float_type.itemsize == 4 else []
-    nodes = np.zeros(places.size, [("split", float_type), *pad, ("feature", np.int32), ("next", np.int32)])
-    nodes["split"] = np.where(leaf, np.inf, splits[places])
-    nodes["next"] = NODE_BYTES * np.where(leaf, np.arange(places.size), following)
-    offset = float_type.itemsize * np.where(leaf, 0, features[places])
-    nodes["feature"] = np.where(leaf | missing[places], offset - (1 << 31), offset)
-    return places, nodes.view(np.int32).reshape(-1, 4)
+    nodes = np.zeros(slots.size, [("split", float_type), *pad, ("feature", np.int32), ("next", np.int32)])
+    nodes["split"] = np.where(leaf, np.inf, splits[slots])
+    nodes["next"] = NODE_BYTES * np.where(leaf, np.arange(slots.size), following)
+    offset = float_type.itemsize * np.where(leaf, 0, features[slots])
+    nodes["feature"] = np.where(leaf | missing[slots], offset - (1 << 31), offset)
+    return slots, nodes.view(np.int32).reshape(-1, 4)

@@ -209,7 +209,7 @@ def pad(node: Node[Pad], context: Context) -> Run | str:
     if refusal := _too_deep(len(x.type.dims)):
         return refusal
     fill = node.inputs[1] if len(node.inputs) > 1 else None
-    made = PadNd(
+    kernel = PadNd(
         x.type.dtype.bytes,
         _PAD_MODES[op.mode],
         y.type.dims,
@@ -224,9 +224,9 @@ def pad(node: Node[Pad], context: Context) -> Run | str:
                 KernelRef(PadNd.SYMBOL),
                 PAD.ordered(src=x, fill=fill, dst=y),
                 PAD.positions("dst"),
-                made.args,
-                made.grid,
-                work=made.work_ns(context.isa),
+                kernel.args,
+                kernel.grid,
+                work=kernel.work_ns(context.isa),
             ),
         )
     )
@@ -239,7 +239,7 @@ def gather(node: Node[Gather], context: Context) -> Run | str:
     shape = x.type.dims
     axis = op.axis % len(shape)
     inner, count = product(shape[axis + 1 :]), indices.type.elements
-    made = GatherKernel(
+    kernel = GatherKernel(
         x.type.dtype.bytes,
         indices.type.dtype.bytes,
         outer=product(shape[:axis]),
@@ -259,9 +259,9 @@ def gather(node: Node[Gather], context: Context) -> Run | str:
                 KernelRef(GatherKernel.SYMBOL),
                 operands,
                 GATHER.positions("dst"),
-                made.args,
-                made.grid,
-                work=made.work_ns(context.isa),
+                kernel.args,
+                kernel.grid,
+                work=kernel.work_ns(context.isa),
             ),
         )
     )

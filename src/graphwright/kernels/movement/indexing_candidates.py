@@ -39,9 +39,9 @@ _COLUMNS = 128
 
 def check_lengths(lengths: Value, most: Dim, guarded: Value, context: Context) -> Launch:
     """The launch that checks that ``lengths`` are in ``[0, most]``, before ``guarded`` is written."""
-    made = CheckIndices(lengths.type.dtype.bytes, product(lengths.type.dims), (most,), lengths=True)
+    kernel = CheckIndices(lengths.type.dtype.bytes, product(lengths.type.dims), (most,), lengths=True)
     ref = KernelRef(CheckIndices.SYMBOL)
-    return Launch(ref, (lengths, guarded), (1,), made.args, made.grid, work=made.work_ns(context.isa))
+    return Launch(ref, (lengths, guarded), (1,), kernel.args, kernel.grid, work=kernel.work_ns(context.isa))
 
 
 def check(
@@ -58,9 +58,11 @@ def check(
             return ()
     bounds = sizes if from_end else tuple(size - 1 for size in sizes)
     count = product(indices.type.dims) // len(sizes)
-    made = CheckIndices(indices.type.dtype.bytes, count, bounds, lengths=not from_end)
+    kernel = CheckIndices(indices.type.dtype.bytes, count, bounds, lengths=not from_end)
     ref = KernelRef(CheckIndices.SYMBOL)
-    return (Launch(ref, (indices, guarded), (1,), made.args, made.grid, work=made.work_ns(context.isa)),)
+    return (
+        Launch(ref, (indices, guarded), (1,), kernel.args, kernel.grid, work=kernel.work_ns(context.isa)),
+    )
 
 
 @candidate(GatherND)
@@ -85,19 +87,19 @@ def gather_nd_view(node: Node[GatherND], context: Context) -> Alias | str:
 def gather_nd(node: Node[GatherND], context: Context) -> Run | str:
     """Gathers the slices that index tuples select."""
     x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
-    shape, places = x.type.dims, indices.type.dims
-    batch, depth = op.batch_dims, places[-1]
+    shape, index_dims = x.type.dims, indices.type.dims
+    batch, depth = op.batch_dims, index_dims[-1]
     dtype = moved_dtype(x.type.dtype)
     if dtype is None or not isinstance(depth, int) or depth > MAX_RANK:
         return f"no kernel that gathers {x.type.dtype} by rows of {depth} indices"
-    batches, rows = product(places[:batch]), product(places[batch:-1])
+    batches, rows = product(index_dims[:batch]), product(index_dims[batch:-1])
     sizes, inner = shape[batch : batch + depth], product(shape[batch + depth :])
     draft = Draft(node, context)
     source = draft.input(x, (batches, *sizes, inner), dtype)
     table = draft.input(indices, (batches, rows, depth))
     target = draft.output(y, (batches, rows, inner), dtype)
     b, r, c = symbol("b"), symbol("r"), 0 if inner == 1 else symbol("c")
-    lets, found = _places([Load(table, (b, r, k)) for k in range(depth)], [draft.size(s) for s in sizes])
+    lets, found = _from_ends([Load(table, (b, r, k)) for k in range(depth)], [draft.size(s) for s in sizes])
     store = Store(target, (b, r, c), Load(source, (b, *found, c)))
     if inner == 1:
         body = nest((("b", draft.size(batches)), ("r", draft.size(rows))), *lets, store)
@@ -109,7 +111,7 @@ def gather_nd(node: Node[GatherND], context: Context) -> Run | str:
     return Run((*check(indices, sizes, y, context), launch))
 
 
-def _places(indices: list[Load], sizes: list[Dim]) -> tuple[list[Statement], list[Scalar]]:
+def _from_ends(indices: list[Load], sizes: list[Dim]) -> tuple[list[Statement], list[Scalar]]:
     """Binds each index to a name, with negative ones made non-negative."""
     lets: list[Statement] = [
         Let(f"i{k}", from_end(i, s)) for k, (i, s) in enumerate(zip(indices, sizes, strict=True))
@@ -126,10 +128,10 @@ def gather_elements(node: Node[GatherElements], context: Context) -> Run | str:
         return f"no kernel that moves {x.type.dtype}"
     draft = Draft(node, context)
     axis, names = op.axis % len(x.type.dims), _axis_names(len(x.type.dims))
-    place = tuple(symbol(name) for name in names)
+    index = tuple(symbol(name) for name in names)
     source, table = draft.input(x, x.type.dims, dtype), draft.input(indices, indices.type.dims)
-    (let,), (found,) = _places([Load(table, place)], [draft.size(x.type.dims[axis])])
-    store = Store(draft.output(y, y.type.dims, dtype), place, Load(source, _at(place, axis, found)))
+    (let,), (found,) = _from_ends([Load(table, index)], [draft.size(x.type.dims[axis])])
+    store = Store(draft.output(y, y.type.dims, dtype), index, Load(source, _at(index, axis, found)))
     body = nest(tuple(zip(names, map(draft.size, y.type.dims), strict=True)), let, store)
     launch = draft.launch(body)
     return Run((*check(indices, (x.type.dims[axis],), y, context, op.from_end), launch))
@@ -147,11 +149,11 @@ def scatter_elements(node: Node[ScatterElements], context: Context) -> Run | str
         return f"no kernel that scatters {x.type.dtype}"
     draft = Draft(node, context)
     axis, names = op.axis % len(x.type.dims), _axis_names(len(x.type.dims))
-    place = tuple(symbol(name) for name in names)
+    index = tuple(symbol(name) for name in names)
     table = draft.input(indices, indices.type.dims)
     added, target = draft.input(updates, updates.type.dims, dtype), draft.output(y, x.type.dims, dtype)
-    (let,), (found,) = _places([Load(table, place)], [draft.size(x.type.dims[axis])])
-    change = _changed(target, _at(place, axis, found), Load(added, place), op.reduction)
+    (let,), (found,) = _from_ends([Load(table, index)], [draft.size(x.type.dims[axis])])
+    change = _changed(target, _at(index, axis, found), Load(added, index), op.reduction)
     extents = dict(zip(names, map(draft.size, indices.type.dims), strict=True))
     body: Statement = Loop(names[axis], Kind.SERIAL, extents.pop(names[axis]), (let, change))
     if extents:
@@ -177,7 +179,7 @@ def scatter_nd(node: Node[ScatterND], context: Context) -> Run | str:
     added, target = draft.input(updates, (rows, inner), dtype), draft.output(y, (*sizes, inner), dtype)
     r, first = symbol("r"), symbol("b") * _COLUMNS
     c = 0 if inner == 1 else first + symbol("c")
-    lets, found = _places([Load(table, (r, k)) for k in range(depth)], [draft.size(s) for s in sizes])
+    lets, found = _from_ends([Load(table, (r, k)) for k in range(depth)], [draft.size(s) for s in sizes])
     change = _changed(target, (*found, c), Load(added, (r, c)), op.reduction)
     if inner == 1:
         body = Loop("r", Kind.SERIAL, draft.size(rows), (*lets, change))
@@ -209,6 +211,6 @@ def _axis_names(rank: int) -> list[str]:
     return [f"a{k}" for k in range(rank)]
 
 
-def _at(place: tuple[Dim, ...], axis: int, found: Scalar) -> tuple[Index, ...]:
-    """The position ``place`` with ``found`` along ``axis``."""
-    return (*place[:axis], found, *place[axis + 1 :])
+def _at(index: tuple[Dim, ...], axis: int, found: Scalar) -> tuple[Index, ...]:
+    """The position ``index`` with ``found`` along ``axis``."""
+    return (*index[:axis], found, *index[axis + 1 :])

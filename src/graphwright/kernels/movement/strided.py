@@ -40,15 +40,15 @@ def _merged(wanted: Sequence[tuple[int, int]], lanes: int, stem: str, name: str)
     ``wanted[l][1]`` of the vector ``wanted[l][0]``.
     """
     first, *others = sorted({vector for vector, _ in wanted})
-    made, lines = f"x{first}", []
+    merged, lines = f"x{first}", []
     for other in others:
         order = [
-            lanes + place if vector == other else lane if made != f"x{first}" else place
+            lanes + place if vector == other else lane if merged != f"x{first}" else place
             for lane, (vector, place) in enumerate(wanted)
         ]
-        lines.append(f"const {name} {stem}{other} = {_shuffle(made, f'x{other}', order)};")
-        made = f"{stem}{other}"
-    return lines, made
+        lines.append(f"const {name} {stem}{other} = {_shuffle(merged, f'x{other}', order)};")
+        merged = f"{stem}{other}"
+    return lines, merged
 
 
 def _block(head: str, lines: Sequence[str]) -> str:
@@ -68,8 +68,8 @@ def _pick(size: int, step: int, widths: Sequence[int]) -> str:
         lines = [f"const char *at = from + j * {step * size};"]
         used = sorted({vector for vector, _ in places})
         lines += [f"const {name} x{k} = *(const {name}_any *)(at + {k * width});" for k in used]
-        merges, made = _merged(places, lanes, "m", name)
-        lines += [*merges, f"*({name}_any *)(to + j * {size}) = {made};"]
+        merges, register = _merged(places, lanes, "m", name)
+        lines += [*merges, f"*({name}_any *)(to + j * {size}) = {register};"]
         parts.append(_block(f"for (; j + {lanes} < n; j += {lanes})", lines))
     parts += [
         "    for (; j < n; j++)",
@@ -91,9 +91,9 @@ def _weave(size: int, step: int, widths: Sequence[int]) -> str:
         lines = [f"const {name} x{k} = {load};" for k, load in enumerate(loads)]
         for part in range(step):
             places = [divmod(part * lanes + lane, step) for lane in range(lanes)]
-            merges, made = _merged([(row, j) for j, row in places], lanes, f"m{part}_", name)
+            merges, vector = _merged([(row, j) for j, row in places], lanes, f"m{part}_", name)
             to = f"to + j * {step * size} + {part * width}"
-            lines += [*merges, f"*({name}_any *)({to}) = {made};"]
+            lines += [*merges, f"*({name}_any *)({to}) = {vector};"]
         parts.append(_block(f"for (; j + {lanes} <= n; j += {lanes})", lines))
     parts += [
         "    for (; j < n; j++)",

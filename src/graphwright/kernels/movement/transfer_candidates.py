@@ -29,12 +29,12 @@ def trans_data(node: Node, context: Context) -> Run | Alias | str:
     images, channels, *_ = plain.type.dims
     h, w = image_size(plain)
     plain_strides = row_major_strides((images, channels, h, w))[:3]
-    made = reblock.ReblockArgs._make((images, channels, h, w, *plain_strides, *block_strides(blocked)))
+    args = reblock.ReblockArgs._make((images, channels, h, w, *plain_strides, *block_strides(blocked)))
     symbol = reblock.UNBLOCK if blocked is x else reblock.BLOCK
     isa = context.isa
     return Run((
         Launch(
-            KernelRef(symbol), (x, y), (1,), made, reblock.grid(isa, made), reblock.scratch_bytes(isa, made),
-            reblock.work_ns(isa, made),
+            KernelRef(symbol), (x, y), (1,), args, reblock.grid(isa, args), reblock.scratch_bytes(isa, args),
+            reblock.work_ns(isa, args),
         ),
     ))  # fmt: skip

@@ -20,11 +20,11 @@ def lrn(node: Node[LRN], context: Context) -> Run | str:
     op, x, y, isa = node.op, node.operand(0), node.output, context.isa
     if not is_blocked(x):
         return ROW_MAJOR
-    made = blocked_lrn.BlockedLrnArgs._make((
+    args = blocked_lrn.BlockedLrnArgs._make((
         *x.type.dims[:2], *image_size(x), op.size, *map(double_bits, (op.alpha, op.beta, op.bias)),
         *block_strides(x), *block_strides(y),
     ))  # fmt: skip
     return launch_on_blocks(
-        blocked_lrn.SYMBOL, x, y, made, blocked_lrn.grid(isa, made), blocked_lrn.scratch_bytes(isa, made),
-        blocked_lrn.work_ns(isa, made),
+        blocked_lrn.SYMBOL, x, y, args, blocked_lrn.grid(isa, args), blocked_lrn.scratch_bytes(isa, args),
+        blocked_lrn.work_ns(isa, args),
     )  # fmt: skip

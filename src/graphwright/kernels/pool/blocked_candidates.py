@@ -21,13 +21,13 @@ def pool(node: Node[Pool], context: Context) -> Run | str:
     if not is_blocked(x):
         return ROW_MAJOR
     window = op.windows.on_two_axes
-    made = blocked_pool.BlockedPoolArgs._make((
+    args = blocked_pool.BlockedPoolArgs._make((
         *x.type.dims[:2], *image_size(x), *image_size(y), *window.kernel, *window.strides, *window.pads,
         *window.dilations, int(isinstance(op, AveragePool) and op.include_pads), *block_strides(x),
         *block_strides(y),
     ))  # fmt: skip
     symbol = blocked_pool.MAX if isinstance(op, MaxPool) else blocked_pool.AVERAGE
     return launch_on_blocks(
-        symbol, x, y, made, blocked_pool.grid(isa, made), blocked_pool.scratch_bytes(isa, made),
-        blocked_pool.work_ns(isa, made, isinstance(op, AveragePool)),
+        symbol, x, y, args, blocked_pool.grid(isa, args), blocked_pool.scratch_bytes(isa, args),
+        blocked_pool.work_ns(isa, args, isinstance(op, AveragePool)),
     )  # fmt: skip

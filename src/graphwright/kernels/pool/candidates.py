@@ -27,7 +27,7 @@ def pool(node: Node[Pool], context: Context) -> Run | str:
     symbol = PoolKernel.AVERAGE
     if isinstance(op, MaxPool):
         symbol = PoolKernel.MAX_INDICES if len(node.outputs) > 1 else PoolKernel.MAX
-    made = PoolKernel(
+    kernel = PoolKernel(
         symbol,
         batch,
         channels,
@@ -49,10 +49,10 @@ def pool(node: Node[Pool], context: Context) -> Run | str:
         KernelRef(symbol),
         operands,
         writes,
-        made.args,
-        made.grid,
-        made.scratch_bytes,
-        made.work_ns(context.isa),
+        kernel.args,
+        kernel.grid,
+        kernel.scratch_bytes,
+        kernel.work_ns(context.isa),
     )
     return Run((launch,))
 

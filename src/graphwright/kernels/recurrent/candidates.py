@@ -32,13 +32,13 @@ def long_short_term_memory(node: Node[LSTM], context: Context) -> Run | str:
         return refusal
     sizes = sizes_of(node, op)
     inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, sizes.state
-    made = lstm.Lstm(
+    kernel = lstm.Lstm(
         sizes.sequence, sizes.batch, inputs, hidden, directions, x_strides=sizes.x, y_strides=sizes.y,
         initial_h_strides=state, initial_c_strides=state, y_h_strides=state, y_c_strides=state,
         reverse=op.direction == "reverse", input_forget=op.coupled,
         clip=clip_of(op), activations=activations_of(op),
     )  # fmt: skip
-    return launched(lstm.SYMBOL, made, made.args, node, context)
+    return launched(lstm.SYMBOL, kernel, kernel.args, node, context)
 
 
 @candidate(GRU)
@@ -50,13 +50,13 @@ def gated_recurrent_unit(node: Node[GRU], context: Context) -> Run | str:
         return refusal
     sizes = sizes_of(node, op)
     inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, sizes.state
-    made = gru.Gru(
+    kernel = gru.Gru(
         sizes.sequence, sizes.batch, inputs, hidden, directions, x_strides=sizes.x, y_strides=sizes.y,
         initial_h_strides=state, y_h_strides=state,
         reverse=op.direction == "reverse", linear_before_reset=op.linear_before_reset,
         clip=clip_of(op), activations=activations_of(op),
     )  # fmt: skip
-    return launched(gru.SYMBOL, made, made.args, node, context)
+    return launched(gru.SYMBOL, kernel, kernel.args, node, context)
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,14 @@ def refusal_of(node: Node, op: Recurrent) -> str | None:
     return f"no kernel with activation {unknown[0]}" if unknown else None
 
 
-def launched(symbol: str, made: rnn.Recurrent, args: tuple[Dim, ...], node: Node, context: Context) -> Run:
+def launched(symbol: str, kernel: rnn.Recurrent, args: tuple[Dim, ...], node: Node, context: Context) -> Run:
     """One launch for a layer: packs weights, and adds absent trailing operands."""
-    abi, (x, _, _, *rest) = made.CELL.abi, node.inputs
+    abi, (x, _, _, *rest) = kernel.CELL.abi, node.inputs
     weights = (packed(node.operand(position), WEIGHTS_LAYOUT, node, context) for position in (1, 2))
     absent = [None] * (len(abi.operands) - 3 - len(rest) - len(node.outputs))
     operands = (x, *weights, *rest, *absent, *node.outputs)
     written = tuple(range(len(operands) - len(node.outputs), len(operands)))
-    costs = made.grid, made.scratch_bytes, made.work_ns(context.isa)
+    costs = kernel.grid, kernel.scratch_bytes, kernel.work_ns(context.isa)
     return Run((Launch(KernelRef(symbol), operands, written, args, *costs),))
 
 
@@ -119,8 +119,8 @@ def activations_of(op: Recurrent) -> tuple[Activation, ...]:
     """The activations of both directions, even if the layer has one."""
     alphas, betas = iter(op.alphas), iter(op.betas)
     names = op.activations or op.defaults * op.directions
-    made = tuple(_activation(name.lower(), alphas, betas) for name in names)
-    return made if op.directions == 2 else made * 2
+    activations = tuple(_activation(name.lower(), alphas, betas) for name in names)
+    return activations if op.directions == 2 else activations * 2
 
 
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:

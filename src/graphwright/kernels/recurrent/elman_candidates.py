@@ -137,12 +137,12 @@ def elman_network(node: Node[RNN], context: Context) -> Run | str:
         return refusal
     sizes, functions = sizes_of(node, op), activations_of(op)
     state = sizes.state
-    made = elman.Rnn(
+    kernel = elman.Rnn(
         sizes.sequence, sizes.batch, node.operand(0).type.dims[2], op.hidden, op.directions,
         x_strides=sizes.x, y_strides=sizes.y, initial_h_strides=state, y_h_strides=state,
         reverse=op.direction == "reverse", clip=clip_of(op), activations=(functions[0], functions[1]),
     )  # fmt: skip
-    return launched(elman.SYMBOL, made, made.args, node, context)
+    return launched(elman.SYMBOL, kernel, kernel.args, node, context)
 
 
 @candidate(RNN)

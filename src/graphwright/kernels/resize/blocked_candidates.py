@@ -28,7 +28,7 @@ def resize(node: Node[Resize], context: Context) -> Run | str:
         return ROW_MAJOR
     (h, w), (oh, ow) = image_size(x), image_size(y)
     *_, scale_h, scale_w = (0.0, *(op.scales or (0.0, 0.0)))
-    made = blocked_resize.BlockedResizeArgs(
+    args = blocked_resize.BlockedResizeArgs(
         *(x.type.dims[0], x.type.dims[1]),
         Coordinates[op.coordinates.upper()],
         Rounding[op.rounding.upper()],
@@ -41,6 +41,6 @@ def resize(node: Node[Resize], context: Context) -> Run | str:
     )
     symbol = _RESIZES[op.mode]
     return launch_on_blocks(
-        symbol, x, y, made, blocked_resize.grid(isa, made), blocked_resize.scratch_bytes(symbol, made),
-        blocked_resize.work_ns(isa, symbol, made),
+        symbol, x, y, args, blocked_resize.grid(isa, args), blocked_resize.scratch_bytes(symbol, args),
+        blocked_resize.work_ns(isa, symbol, args),
     )  # fmt: skip

@@ -71,7 +71,7 @@ def _planes(node: Node[Resize], x: Value, y: Value, context: Context) -> Launch:
     """Resizes the last two axes of ``x`` to ``y`` as ``node`` says; their other axes are equal."""
     op, shape, out = node.op, x.type.dims, y.type.dims
     scales = op.scales or (0.0,) * len(shape)
-    made = ResizeKernel(
+    kernel = ResizeKernel(
         _SYMBOLS[op.mode],
         product(shape[:-2]),
         height=shape[-2],
@@ -88,13 +88,13 @@ def _planes(node: Node[Resize], x: Value, y: Value, context: Context) -> Launch:
         exclude_outside=op.exclude_outside,
     )
     return Launch(
-        KernelRef(made.symbol),
+        KernelRef(kernel.symbol),
         (x, y),
         (1,),
-        made.args,
-        made.grid,
-        made.scratch_bytes,
-        made.work_ns(context.isa),
+        kernel.args,
+        kernel.grid,
+        kernel.scratch_bytes,
+        kernel.work_ns(context.isa),
     )
 
 
@@ -124,8 +124,8 @@ def resize_by_taps(node: Node[Resize], context: Context) -> Run | Alias | str:
     launches, source = [], x
     for done, axes in enumerate(order, start=1):
         shape = tuple(y.type.dims[a] if a in axes else d for a, d in enumerate(source.type.dims))
-        made = TensorType(F32 if len(axes) > 1 else dtype, shape)
-        target = y if done == len(order) else context.temporary(made, "resized")
+        type = TensorType(F32 if len(axes) > 1 else dtype, shape)
+        target = y if done == len(order) else context.temporary(type, "resized")
         if len(axes) > 1:
             launches.append(_planes(node, source, target, context))
         else:
@@ -149,7 +149,7 @@ def _order(axes: list[int], sizes: list[tuple[int, int]], planes: bool) -> list[
 @candidate(Interpolate)
 def interpolate(node: Node[Interpolate], context: Context) -> Launch | str:
     """Each element is a weighted sum over taps whose positions and weights are run-time values."""
-    x, places, weights, y = (*map(node.operand, range(3)), node.output)
+    x, positions, weights, y = (*map(node.operand, range(3)), node.output)
     op, dtype, (count, taps) = node.op, weights.type.dtype, weights.type.dims
     if not context.target.has_code(x.type.dtype) or not context.target.has_code(dtype):
         return f"no kernel that interpolates {x.type.dtype}"
@@ -157,11 +157,11 @@ def interpolate(node: Node[Interpolate], context: Context) -> Launch | str:
     outer, size, inner = rows_and_columns(x.type.dims, op.axis % len(x.type.dims))
     o, r, k, i = symbol("o"), symbol("r"), symbol("k"), 0 if inner == 1 else symbol("i")
     source, target = draft.input(x, (outer, size, inner)), draft.output(y, (outer, count, inner))
-    place = Load(draft.input(places, (count, taps)), (r, k))
+    position = Load(draft.input(positions, (count, taps)), (r, k))
     factor = Load(draft.input(weights, (count, taps)), (r, k))
     total = Buffer("total", dtype.computed, (), Level.REGISTER)
-    inside = apply("and", place >= 0, place < Position(draft.size(size)))
-    term = cast(Load(source, (o, place, i), inside), total.dtype) * cast(factor, total.dtype)
+    inside = apply("and", position >= 0, position < Position(draft.size(size)))
+    term = cast(Load(source, (o, position, i), inside), total.dtype) * cast(factor, total.dtype)
     added = select(inside, term, Const(0, total.dtype))
     body: list[Statement] = [
         Alloc(total, 0),
@@ -190,18 +190,18 @@ def _along(
     x, y = draft.input(source, (outer, size, inner)), draft.output(target, (outer, count, inner))
     body: list[Statement] = []
     if op.mode == "nearest":
-        places = draft.input(context.table(taps.positions[:, 0].copy(), "places"), (count,))
-        result: Scalar = Load(x, (o, Load(places, (r,)), i))
+        positions = draft.input(context.table(taps.positions[:, 0].copy(), "places"), (count,))
+        result: Scalar = Load(x, (o, Load(positions, (r,)), i))
     else:
         used = np.flatnonzero(taps.weights.any(0))
         dtype = _wide(source.type.dtype)
         # Tap by tap: if the last axis is vectorized, positions and weights are contiguous.
-        places_of = np.ascontiguousarray(taps.positions[:, used].T.astype(np.int32))
+        positions_of = np.ascontiguousarray(taps.positions[:, used].T.astype(np.int32))
         weights_of = np.ascontiguousarray(taps.weights[:, used].T.astype(dtype.numpy))
-        places = draft.input(context.table(places_of, "places"), (len(used), count))
+        positions = draft.input(context.table(positions_of, "places"), (len(used), count))
         weights = draft.input(context.table(weights_of, "weights"), (len(used), count))
         total = Buffer("total", dtype, (), Level.REGISTER)
-        term = cast(Load(x, (o, Load(places, (k, r)), i)), dtype) * Load(weights, (k, r))
+        term = cast(Load(x, (o, Load(positions, (k, r)), i)), dtype) * Load(weights, (k, r))
         body = [Alloc(total, 0), Loop("k", Kind.SERIAL, len(used), (Accumulate(total, (), "add", term),))]
         result = Load(total, ())
     if taps.outside.any():

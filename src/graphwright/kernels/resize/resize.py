@@ -118,16 +118,16 @@ class Resize:
         resized = self.planes * minimum(self.height, taps * self.out_height) * self.out_width
         doubled = self.out_width == 2 * self.width
         columns = floordiv(resized * taps, 5) if doubled else floordiv(5 * resized * taps, 4)
-        made = rows * self.out_width
-        cycles = 30 * rows + floordiv(made * (taps if taps > 1 else 0), 4) + columns
-        return predict(Work(cycles=cycles, moved=4 * made), isa.machine)
+        elements = rows * self.out_width
+        cycles = 30 * rows + floordiv(elements * (taps if taps > 1 else 0), 4) + columns
+        return predict(Work(cycles=cycles, moved=4 * elements), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that the three kernels access. Column indices have 32 bits."""
     a = arguments(*ABI.args)
     strides = (a.x_plane, a.x_row), (a.y_plane, a.y_row)
-    made = (
+    kernels = (
         Resize(name, a.planes, a.h_in, a.w_in, a.h_out, a.w_out, *strides)
         for name in (Resize.NEAREST, Resize.LINEAR, Resize.CUBIC)
     )
@@ -145,7 +145,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             | within(BITS, "how_cubic_a", "h_scale", "w_scale")
             | within((0, (1 << 31) - 1), "w_in"),
         )
-        for resize in made
+        for resize in kernels
     )
 
 

@@ -51,9 +51,9 @@ def non_zero(node: Node, context: Context) -> Run | str:
     mask, shape = _mask(x.type.dtype), x.type.dims
     if mask is None or len(shape) > MAX_RANK:
         return f"no kernel that finds elements of {x.type}"
-    made = NonZero(x.type.dtype.bytes, mask, shape)
-    counts = context.temporary(TensorType(I64, (made.grid,)), "counts")
-    costs = made.args, made.grid, 0, made.work_ns(context.isa)
+    kernel = NonZero(x.type.dtype.bytes, mask, shape)
+    counts = context.temporary(TensorType(I64, (kernel.grid,)), "counts")
+    costs = kernel.args, kernel.grid, 0, kernel.work_ns(context.isa)
     operands, written = ABI.ordered(x=x, counts=counts, indices=room, total=total), ABI.positions("counts")
     return Run(
         (

@@ -27,7 +27,7 @@ def top_k(node: Node[TopK], context: Context) -> Run | str:
         return f"no kernel that ranks {dtype}"
     size = _BF16_SIZE if dtype == BF16 else dtype.bytes
     rows = rows_and_columns(x.type.dims, op.axis % len(x.type.dims))
-    made = TopKKernel(_KINDS[dtype.kind], size, op.largest, *rows, op.k)
+    kernel = TopKKernel(_KINDS[dtype.kind], size, op.largest, *rows, op.k)
     operands = (x, *node.outputs)
-    costs = made.args, made.grid, made.scratch_bytes, made.work_ns(context.isa)
+    costs = kernel.args, kernel.grid, kernel.scratch_bytes, kernel.work_ns(context.isa)
     return Run((Launch(KernelRef(TopKKernel.SYMBOL), operands, (1, 2), *costs),))

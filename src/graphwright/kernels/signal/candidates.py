@@ -32,8 +32,8 @@ def fast_transform(node: Node[DFT], context: Context) -> Run | str:
     assert op.axis is not None
     *rest, dim, parts = x.type.dims
     dim, parts, length, bins = numbers((dim, parts, op.full_length(dim), y.type.dims[-2]))
-    made = Fft(product(tuple(rest)), dim, length, parts, bins, op.inverse)
+    kernel = Fft(product(tuple(rest)), dim, length, parts, bins, op.inverse)
     factors = context.table(table(length, op.inverse), "factors")
-    costs = made.args, made.grid, made.scratch_bytes(context.isa), made.work_ns(context.isa)
+    costs = kernel.args, kernel.grid, kernel.scratch_bytes(context.isa), kernel.work_ns(context.isa)
     operands = ABI.ordered(x=x, table=factors, y=y)
     return Run((Launch(KernelRef(SYMBOL), operands, ABI.positions("y"), *costs),))

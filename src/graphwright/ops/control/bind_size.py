@@ -85,14 +85,14 @@ def bind_symbol(b: Builder, size: Dim, count: Value) -> None:
 
 
 def bind_symbols(
-    b: Builder, dims: Sequence[Dim], axes: Sequence[int], sizes: Value, made: Collection[str]
+    b: Builder, dims: Sequence[Dim], axes: Sequence[int], sizes: Value, defined: Collection[str]
 ) -> None:
-    """Binds each symbol of ``dims`` that is in ``made``: the size of axis ``axes[k]`` is element k of
+    """Binds each symbol of ``dims`` that is in ``defined``: the size of axis ``axes[k]`` is element k of
     ``sizes``.
     """
     names: dict[str, int] = {}
     for index, axis in enumerate(axes):
-        if str(dims[axis]) in made:
+        if str(dims[axis]) in defined:
             names.setdefault(str(dims[axis]), index)
     for index in names.values():
         bind_symbol(b, dims[axes[index]], b(Gather(0), sizes, b.const(index, I64)))

@@ -135,10 +135,10 @@ def _aten_nextafter(i: AtenImporter) -> Any:
     stepped = i.emit(Where(), grows, i.emit(Add(), bits, one), i.emit(Sub(), bits, one))
     least = i.emit(BitCast(dtype), one)
     from_zero = i.emit(Where(), i.emit(Less(), zero, b), least, i.emit(Neg(), least))
-    made = i.emit(Where(), i.emit(Equal(), a, zero), from_zero, i.emit(BitCast(dtype), stepped))
-    made = i.emit(Where(), i.emit(Equal(), a, b), b, made)
+    nearest = i.emit(Where(), i.emit(Equal(), a, zero), from_zero, i.emit(BitCast(dtype), stepped))
+    nearest = i.emit(Where(), i.emit(Equal(), a, b), b, nearest)
     unordered = i.emit(Or(), i.emit(IsNaN(), a), i.emit(IsNaN(), b))
-    return i.emit(Where(), unordered, i.emit(Add(), a, b), made)
+    return i.emit(Where(), unordered, i.emit(Add(), a, b), nearest)
 
 
 def _aten_frexp(i: AtenImporter) -> Any:

@@ -164,19 +164,19 @@ def as_dtype(b: Builder, x: Value, dtype: DType) -> Value:
     """``x`` converted to ``dtype``, or ``x`` itself if it has this dtype."""
     if x.type.dtype == dtype:
         return x
-    made: Value = b(Cast(dtype), x)
-    return made
+    result: Value = b(Cast(dtype), x)
+    return result
 
 
 def _import(i: Importer) -> Any:
-    return i.emit(_made(i, dtype_attribute(i, i.required_attr("to"))), i.input(0))
+    return i.emit(_cast(i, dtype_attribute(i, i.required_attr("to"))), i.input(0))
 
 
 def _import_like(i: Importer) -> Any:
-    return i.emit(_made(i, i.input(1).type.dtype), i.input(0))
+    return i.emit(_cast(i, i.input(1).type.dtype), i.input(0))
 
 
-def _made(i: Importer, to: DType) -> Cast:
+def _cast(i: Importer, to: DType) -> Cast:
     return Cast(to, bool(i.attr("saturate", 1)), str(i.attr("round_mode", "up")))
 
 

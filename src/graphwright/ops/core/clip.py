@@ -41,12 +41,12 @@ class Clip(Op):
         facts = [fact for fact in (low, high) if fact is not None]
         if not facts or any(_number(fact) is None for fact in facts):
             return None
-        made = self
+        folded = self
         if low is not None:
-            made = replace(made, low=_number(low))
+            folded = replace(folded, low=_number(low))
         if high is not None:
-            made = replace(made, high=_number(high))
-        return made, (0,)
+            folded = replace(folded, high=_number(high))
+        return folded, (0,)
 
     def infer(
         self, at: Inference, x: Fact, low: Fact | None = None, high: Fact | None = None

@@ -60,7 +60,7 @@ class Compress(BoundedForm, Op):
         return self._gathered(b, x, b.const(np.flatnonzero(fact.data).astype(np.int64)))
 
     def bounded_form(
-        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+        self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value
     ) -> Value | None:
         """Finds the indices where the condition is true, and gathers the slices there."""
         x, condition = inputs

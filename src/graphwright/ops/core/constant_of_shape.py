@@ -60,13 +60,13 @@ class ConstantOfShape(BoundedForm, PaddingRule, Op):
         return Fact(type, (int(self.value),) * size)
 
     def bounded_form(
-        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+        self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value
     ) -> Value | None:
         """Binds the sizes to the elements of the operand."""
         if not inputs or gives[0].shape is None:
             return None
         dims = gives[0].dims
-        bind_symbols(b, dims, range(len(dims)), inputs[0], made)
+        bind_symbols(b, dims, range(len(dims)), inputs[0], defined)
         filled: Value = b(ConstantOfShape(self.value, self.dtype, dims))
         return filled
 

@@ -96,8 +96,8 @@ class CumProd(Cumulative):
 
 def _import(cls: type[Cumulative]) -> Import:
     def convert(i: Importer) -> Any:
-        made = cls(None, bool(i.attr("exclusive", 0)), bool(i.attr("reverse", 0)))
-        return i.emit(made, i.input(0), i.input(1))
+        op = cls(None, bool(i.attr("exclusive", 0)), bool(i.attr("reverse", 0)))
+        return i.emit(op, i.input(0), i.input(1))
 
     return convert
 

@@ -55,18 +55,18 @@ class DFT(Op):
     def fold_operands(
         self, x: Fact, length: Fact | None = None, axis: Fact | None = None
     ) -> tuple[Op, tuple[int, ...]] | None:
-        made = self
+        folded = self
         if length is not None:
             sizes = known_dims(length)
             if sizes is None or len(sizes) != 1:
                 return None
-            made = replace(made, length=sizes[0])
+            folded = replace(folded, length=sizes[0])
         if axis is not None:
             axes = known_ints(axis)
             if axes is None or len(axes) != 1:
                 return None
-            made = replace(made, axis=axes[0])
-        return None if made is self else (made, (0,))
+            folded = replace(folded, axis=axes[0])
+        return None if folded is self else (folded, (0,))
 
     def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType:
         need_dtype(at, x, FLOATS)
@@ -85,8 +85,8 @@ class DFT(Op):
         at.at_least(3 - parts, 1, "3 minus the size of the last axis")
         length = self.full_length(x.shape[axis])
         at.at_least(length, 1, "the length of the transform")
-        made = 1 if self.onesided and self.inverse else 2
-        return TensorType(x.dtype, (*x.shape[:axis], self._bins(length), *x.shape[axis + 1 : -1], made))
+        components = 1 if self.onesided and self.inverse else 2
+        return TensorType(x.dtype, (*x.shape[:axis], self._bins(length), *x.shape[axis + 1 : -1], components))
 
     def full_length(self, dim: Dim) -> Dim:
         """The length of the transform, given the size of the axis."""
@@ -145,14 +145,14 @@ class DFT(Op):
         order = (*(k for k in range(rank - 1) if k != axis), axis, rank - 1)
         back = tuple(order.index(k) for k in range(rank))
         rows = x if axis == rank - 2 else b(Transpose(order), x)
-        made = as_dtype(b, b(replace(self, axis=-2), in_f32(b, rows)), x.type.dtype)
-        result: Value = made if axis == rank - 2 else b(Transpose(back), made)
+        transformed = as_dtype(b, b(replace(self, axis=-2), in_f32(b, rows)), x.type.dtype)
+        result: Value = transformed if axis == rank - 2 else b(Transpose(back), transformed)
         return result
 
     def _matrix_size(self, used: int, parts: int, length: int) -> int:
         """The number of elements of :meth:`matrix`."""
-        made = 1 if self.onesided and self.inverse else 2
-        return used * parts * number(self._bins(length)) * made
+        components = 1 if self.onesided and self.inverse else 2
+        return used * parts * number(self._bins(length)) * components
 
     def _factor(self, length: int, parts: int) -> int | None:
         """The largest factor of ``length`` for which two shorter transforms are used; None if there
@@ -168,8 +168,8 @@ class DFT(Op):
         *rest, used, parts = x.type.dims
         matrix = b.const(self.matrix(number(used), number(parts), length), x.type.dtype)
         spectrum = b(MatMul(), b(Reshape((*rest, used * parts), allow_zero=True), x), matrix)
-        made = 1 if self.onesided and self.inverse else 2
-        bins: Value = b(Reshape((*rest, self._bins(length), made), allow_zero=True), spectrum)
+        components = 1 if self.onesided and self.inverse else 2
+        bins: Value = b(Reshape((*rest, self._bins(length), components), allow_zero=True), spectrum)
         return bins
 
     def _by_factors(self, b: Builder, x: Value, length: int, p: int) -> Value:
@@ -195,12 +195,12 @@ class DFT(Op):
         return spectrum
 
     def matrix(self, used: int, parts: int, length: int) -> Array:
-        """The transform matrix, f64[used * parts, bins * made]: its rows are the transforms of the unit
+        """The transform matrix, f64[used * parts, bins * components]: its rows are the transforms of the unit
         signals.
         """
         units = np.eye(used * parts).reshape(used * parts, used, parts)
-        made: Array = replace(self, axis=1, length=length).reference(units)
-        return made.reshape(used * parts, -1)
+        transforms: Array = replace(self, axis=1, length=length).reference(units)
+        return transforms.reshape(used * parts, -1)
 
     def _twiddled(self, p: int, q: int, parts: int) -> Array:
         """The transform matrix of length p, multiplied by the twiddle factors of each j: f64[q, p * parts, 2
@@ -209,19 +209,19 @@ class DFT(Op):
         plain = DFT(-2, self.inverse).matrix(p, parts, p).reshape(p * parts, p, 2)
         angles = 2 * np.pi * np.outer(np.arange(q), np.arange(p)) / (p * q)
         twiddles = np.exp((1j if self.inverse else -1j) * angles)
-        made = (plain[..., 0] + 1j * plain[..., 1]) * twiddles[:, np.newaxis]
-        return np.stack([made.real, made.imag], axis=-1).reshape(q, p * parts, 2 * p)
+        twiddled = (plain[..., 0] + 1j * plain[..., 1]) * twiddles[:, np.newaxis]
+        return np.stack([twiddled.real, twiddled.imag], axis=-1).reshape(q, p * parts, 2 * p)
 
 
 def _import_with_axis(i: Importer) -> Any:
-    made = DFT(int(i.attr("axis", 1)), bool(i.attr("inverse", 0)), bool(i.attr("onesided", 0)))
-    return i.emit(made, *without_trailing_none([i.input(0), i.optional(1)]))
+    op = DFT(int(i.attr("axis", 1)), bool(i.attr("inverse", 0)), bool(i.attr("onesided", 0)))
+    return i.emit(op, *without_trailing_none([i.input(0), i.optional(1)]))
 
 
 def _import(i: Importer) -> Any:
     axis = i.optional(2)
-    made = DFT(-2 if axis is None else None, bool(i.attr("inverse", 0)), bool(i.attr("onesided", 0)))
-    return i.emit(made, *without_trailing_none([i.input(0), i.optional(1), axis]))
+    op = DFT(-2 if axis is None else None, bool(i.attr("inverse", 0)), bool(i.attr("onesided", 0)))
+    return i.emit(op, *without_trailing_none([i.input(0), i.optional(1), axis]))
 
 
 def _export(e: Exporter, op: DFT, x: Value, *operands: Value | None) -> Any:

@@ -88,8 +88,8 @@ class Einsum(Op):
     @quiet
     def reference(self, *operands: Array) -> Array:
         wide = [widened(operand) for operand in operands]
-        made = np.einsum(self.equation.replace(" ", ""), *wide, optimize=len(wide) > 2)
-        return np.ascontiguousarray(like(made, operands[0])).reshape(np.shape(made))
+        result = np.einsum(self.equation.replace(" ", ""), *wide, optimize=len(wide) > 2)
+        return np.ascontiguousarray(like(result, operands[0])).reshape(np.shape(result))
 
     def decompose(self, b: Builder, *operands: Value) -> Value | None:
         """Matrix products of two operands at a time, from left to right; None for a diagonal of symbolic
@@ -185,8 +185,8 @@ def _multiply(b: Builder, left: tuple[Value, str], right: tuple[Value, str], lat
     c = _matrix(b, _ordered(b, y, y_labels, batch + inner + columns), sizes, batch, inner, columns)
     labels = batch + rows + columns
     dims = tuple(sizes[label] for label in labels)
-    made = b(MatMul(), a, c)
-    return (made if made.type.dims == dims else b(Reshape(dims, allow_zero=True), made)), labels
+    product = b(MatMul(), a, c)
+    return (product if product.type.dims == dims else b(Reshape(dims, allow_zero=True), product)), labels
 
 
 def _matrix(b: Builder, value: Value, sizes: dict[str, Dim], batch: str, rows: str, columns: str) -> Any:

@@ -79,9 +79,9 @@ def _scaled(b: Builder, x: Value, factor: float) -> Value:
 
 def _import(i: Importer) -> Any:
     trans_a, trans_b = bool(i.attr("transA", 0)), bool(i.attr("transB", 0))
-    made = Gemm(float(i.attr("alpha", 1.0)), float(i.attr("beta", 1.0)), trans_a, trans_b)
+    op = Gemm(float(i.attr("alpha", 1.0)), float(i.attr("beta", 1.0)), trans_a, trans_b)
     c = i.optional(2)
-    return i.emit(made, i.input(0), i.input(1), *([] if c is None else [c]))
+    return i.emit(op, i.input(0), i.input(1), *([] if c is None else [c]))
 
 
 Gemm.onnx = {("Gemm", 7): _import, ("Gemm", 11): _import}

@@ -83,8 +83,8 @@ def _check_edges(lower: float, upper: float) -> None:
 
 
 def _import(i: Importer) -> Any:
-    made = MelWeightMatrix(dtype_attribute(i, i.attr("output_datatype", 1)))
-    return i.emit(made, *(i.input(index) for index in range(5)))
+    op = MelWeightMatrix(dtype_attribute(i, i.attr("output_datatype", 1)))
+    return i.emit(op, *(i.input(index) for index in range(5)))
 
 
 def _operands(bands: int, length: int, rate: int, lower: float, upper: float) -> tuple[Any, ...]:

@@ -37,7 +37,7 @@ class NonZero(BoundedForm, Op):
             return np.zeros((0, int(x != 0)), dtype=np.int64)
         return np.array(np.nonzero(x), dtype=np.int64).reshape(x.ndim, -1)
 
-    def bounded_form(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value) -> Any:
+    def bounded_form(self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value) -> Any:
         found = bounded_non_zero(b, inputs[0])
         if found is None:
             return None

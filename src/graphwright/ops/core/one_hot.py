@@ -55,10 +55,10 @@ class OneHot(BoundedForm, Op):
         return TensorType(values.dtype, (*indices.shape[:axis], depth, *indices.shape[axis:]))
 
     def bounded_form(
-        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+        self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value
     ) -> Value | None:
         """Binds the depth to operand 1."""
-        if len(inputs) != 3 or gives[0].shape is None or str(gives[0].dims[self.axis]) not in made:
+        if len(inputs) != 3 or gives[0].shape is None or str(gives[0].dims[self.axis]) not in defined:
             return None
         indices, depth, values = inputs
         size = gives[0].dims[self.axis]

@@ -102,7 +102,7 @@ _PARAMETERS: dict[type[Random], tuple[tuple[str, float], tuple[str, float]]] = {
 }
 
 
-def _made(i: Importer, cls: Any, shape: tuple[Dim, ...] | None, dtype: DType) -> Any:
+def _sampler(i: Importer, cls: Any, shape: tuple[Dim, ...] | None, dtype: DType) -> Any:
     first, second = (float(i.attr(name, default)) for name, default in _PARAMETERS[cls])
     if cls is RandomNormal and second < 0:
         raise i.fail(f"the scale {second} is negative; it is a standard deviation, which must be at least 0")
@@ -112,12 +112,12 @@ def _made(i: Importer, cls: Any, shape: tuple[Dim, ...] | None, dtype: DType) ->
 def _mappings(cls: type[Random]) -> dict[Any, Any]:
     def convert(i: Importer) -> Any:
         shape = tuple(int(size) for size in i.required_attr("shape"))
-        return i.emit(_made(i, cls, shape, dtype_attribute(i, i.attr("dtype", 1))))
+        return i.emit(_sampler(i, cls, shape, dtype_attribute(i, i.attr("dtype", 1))))
 
     def convert_like(i: Importer) -> Any:
         x, given = i.input(0), i.attr("dtype")
         dtype = x.type.dtype if given is None else dtype_attribute(i, given)
-        return i.emit(_made(i, cls, None, dtype), x)
+        return i.emit(_sampler(i, cls, None, dtype), x)
 
     return {(cls.name, 1): convert, (f"{cls.name}Like", 1): convert_like}
 

@@ -78,7 +78,7 @@ class Range(BoundedForm, PaddingRule, Op):
         return type if known is None else Fact(type, tuple(start + step * k for k in range(known)))
 
     def bounded_form(
-        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+        self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value
     ) -> Value | None:
         """Binds the size to the number of steps, and computes ``start + k * step`` for each of them."""
         if len(inputs) != 3 or gives[0].shape is None:
@@ -179,5 +179,5 @@ Range.aten = {"arange.start_step": _aten_arange}
 
 def scalar_of(b: Builder, dim: Dim) -> Value:
     """``dim``, a number or symbolic size, as an i64 scalar."""
-    made: Value = b(Reshape(()), b(Range((dim, dim + 1, 1))))
-    return made
+    scalar: Value = b(Reshape(()), b(Range((dim, dim + 1, 1))))
+    return scalar

@@ -55,8 +55,8 @@ def defer(i: OnnxImporter) -> tuple[Value, ...]:
             "the number of axes of an operand is not known",
             "give the sizes of the model's inputs with shapes=",
         )
-    made = i.emit(RankedImport(i.op_type, i.version, i.domain, given, i.output_count), *i.inputs())
-    return made if isinstance(made, tuple) else (made,)
+    results = i.emit(RankedImport(i.op_type, i.version, i.domain, given, i.output_count), *i.inputs())
+    return results if isinstance(results, tuple) else (results,)
 
 
 def _is_plain(value: Any) -> bool:
@@ -95,13 +95,13 @@ class RankedImport(Op):
     def infer(self, at: Inference, *operands: Fact | None) -> tuple[Fact, ...]:
         module = Module()
         module.symbols = at.symbols
-        builder, made = self._translated(module, operands, at.node)
-        return tuple(builder.fact(value) or Fact(value.type) for value in made)
+        builder, results = self._translated(module, operands, at.node)
+        return tuple(builder.fact(value) or Fact(value.type) for value in results)
 
     def reference(self, *operands: Array | None) -> tuple[Array, ...]:
         module = Module()
-        builder, made = self._translated(module, list(map(fact_of, operands)), self.op_type)
-        builder.graph.set_outputs(made)
+        builder, results = self._translated(module, list(map(fact_of, operands)), self.op_type)
+        builder.graph.set_outputs(results)
         return evaluate_module(module, [array for array in operands if array is not None])
 
     def _translated(
@@ -121,7 +121,7 @@ class RankedImport(Op):
         convert = self._convert()
         assert convert is not None
         try:
-            made = convert(_Importer(self, b, operands))
+            converted = convert(_Importer(self, b, operands))
         except UnknownRankError as error:
             raise UnknownRank from error
         except UnknownRank:
@@ -131,7 +131,7 @@ class RankedImport(Op):
             raise InferError(
                 f"operands of {ranks} do not conform to the ONNX specification ({error})"
             ) from error
-        results = tuple(made) if isinstance(made, list | tuple) else (made,)
+        results = tuple(converted) if isinstance(converted, list | tuple) else (converted,)
         if len(results) < self.results or None in results[: self.results]:
             raise InferError(f"not all of its {self.results} outputs are supported")
         return results[: self.results]

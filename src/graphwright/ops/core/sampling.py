@@ -112,8 +112,8 @@ def size_value(b: Builder, dim: Dim, dtype: DType = I64) -> Value:
     """A size, which may be symbolic, as a vector of one element."""
     if isinstance(dim, int):
         return b.const([dim], dtype)
-    made: Value = b(Range((dim, dim + 1, 1)))
-    return as_dtype(b, made, dtype)
+    vector: Value = b(Range((dim, dim + 1, 1)))
+    return as_dtype(b, vector, dtype)
 
 
 def reshaped(b: Builder, x: Value, *dims: Dim) -> Value:
@@ -155,8 +155,8 @@ def _build_cubic(b: Builder, d: Value) -> Value:
 
     a = CUBIC_A
     near, far = horner(a + 2, -(a + 3), 0, 1), horner(a, -5 * a, 8 * a, -4 * a)
-    made: Value = b(Where(), b(LessOrEqual(), d, b.const([1], d.type.dtype)), near, far)
-    return made
+    weight: Value = b(Where(), b(LessOrEqual(), d, b.const([1], d.type.dtype)), near, far)
+    return weight
 
 
 def build_blend(

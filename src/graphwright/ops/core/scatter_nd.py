@@ -96,8 +96,8 @@ def _aten_index_put(i: AtenImporter) -> Any:
     new_axes_first = (*range(first, end), *range(first), *range(end, len(new) + len(whole)))
     indexed_axes_first = (*axes, *rest)
     updates = i.emit(Transpose(new_axes_first), broadcast)
-    made = i.emit(ScatterND(reduction), i.emit(Transpose(indexed_axes_first), x), tuples, updates)
-    return i.emit(Transpose(tuple(map(int, np.argsort(indexed_axes_first)))), made)
+    scattered = i.emit(ScatterND(reduction), i.emit(Transpose(indexed_axes_first), x), tuples, updates)
+    return i.emit(Transpose(tuple(map(int, np.argsort(indexed_axes_first)))), scattered)
 
 
 def _masked_fill(

@@ -100,14 +100,14 @@ class Slice(MovesAxes, PaddingRule, Op):
         if self.starts is None:
             return "its bounds are computed at run time"
         shape = node.operand(0).type.dims
-        made = [AxisSlice(k) for k in range(len(shape))]
+        axes = [AxisSlice(k) for k in range(len(shape))]
         for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
             size = shape[axis % len(shape)]
             if not isinstance(size, int) or not isinstance(start, int) or not isinstance(end, int):
                 return "it slices an axis whose size or bounds are symbolic"
             first, _ = clamped_range(size, start, end, step)
-            made[axis % len(shape)] = AxisSlice(axis % len(shape), first, step)
-        return tuple(made)
+            axes[axis % len(shape)] = AxisSlice(axis % len(shape), first, step)
+        return tuple(axes)
 
     def reference(self, x: Array) -> Array:
         assert self.starts is not None

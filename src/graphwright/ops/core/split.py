@@ -146,8 +146,8 @@ Split.samples = (
 
 def _aten_split_with_sizes(i: AtenImporter) -> Any:
     sizes = i.attr("split_sizes")
-    made = i.emit(Split(len(sizes), i.attr("dim", 0), sizes), i.input(0))
-    return made if isinstance(made, tuple) else (made,)
+    parts = i.emit(Split(len(sizes), i.attr("dim", 0), sizes), i.input(0))
+    return parts if isinstance(parts, tuple) else (parts,)
 
 
 Split.aten = {"split_with_sizes": _aten_split_with_sizes}

@@ -55,8 +55,8 @@ class STFT(Op):
         steps, lengths = known_dims(step), (None,) if length is None else known_dims(length)
         if steps is None or lengths is None or (len(steps), len(lengths)) != (1, 1):
             return None
-        made = replace(self, step=steps[0], length=lengths[0])
-        return made, (0,) if window is None else (0, 2)
+        folded = replace(self, step=steps[0], length=lengths[0])
+        return folded, (0,) if window is None else (0, 2)
 
     def infer(self, at: Inference, x: Fact, window: Fact | None = None, *others: Fact | None) -> TensorType:
         need_dtype(at, x, FLOATS)

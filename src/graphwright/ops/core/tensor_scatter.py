@@ -90,9 +90,9 @@ class TensorScatter(Op):
 
 
 def _import(i: Importer) -> Any:
-    made = TensorScatter(int(i.attr("axis", -2)), str(i.attr("mode", "linear")))
+    op = TensorScatter(int(i.attr("axis", -2)), str(i.attr("mode", "linear")))
     write = i.optional(2)
-    return i.emit(made, i.input(0), i.input(1), *([] if write is None else [write]))
+    return i.emit(op, i.input(0), i.input(1), *([] if write is None else [write]))
 
 
 TensorScatter.onnx = {("TensorScatter", 24): _import}

@@ -52,13 +52,13 @@ class TopK(BoundedForm, PaddingRule, Op):
         return TensorType(x.dtype, shape), TensorType(I64, shape)
 
     def bounded_form(
-        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+        self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value
     ) -> tuple[Value, ...] | None:
         """Binds the size of the results to operand 1."""
         if len(inputs) != 2 or gives[0].shape is None:
             return None
         size = gives[0].dims[self.axis]
-        if str(size) not in made:
+        if str(size) not in defined:
             return None
         bind_symbol(b, size, inputs[1])
         values, indices = b(TopK(self.axis, self.largest, self.ordered, size), inputs[0])

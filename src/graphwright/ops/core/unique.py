@@ -61,7 +61,7 @@ class Unique(BoundedForm, Op):
         return TensorType(x.dtype, shape), found, TensorType(I64, (x.shape[axis],)), found
 
     def bounded_form(
-        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+        self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value
     ) -> tuple[Value, ...] | None:
         """Sorts the elements; an element that differs from its predecessor is the first of its group. None
         for slices of several elements.
@@ -125,8 +125,8 @@ def _first_of_equals(b: Builder, ordered: Value, length: Dim) -> Value:
 
 
 def _zeros(b: Builder, length: Dim) -> Value:
-    made: Value = b(ConstantOfShape(0, I64, (length,)))
-    return made
+    zeros: Value = b(ConstantOfShape(0, I64, (length,)))
+    return zeros
 
 
 def _ranks(x: Array) -> Array:
@@ -136,8 +136,8 @@ def _ranks(x: Array) -> Array:
 
 def _import(i: OnnxImporter) -> Any:
     axis = i.attr("axis")
-    made = i.emit(Unique(None if axis is None else int(axis), bool(i.attr("sorted", 1))), i.input(0))
-    return made[: i.output_count]
+    results = i.emit(Unique(None if axis is None else int(axis), bool(i.attr("sorted", 1))), i.input(0))
+    return results[: i.output_count]
 
 
 Unique.onnx = {("Unique", 11): _import}

@@ -223,12 +223,12 @@ for _cls, _more in _OTHERS.items():
     _cls.to_onnx = as_onnx(_cls.name, {name: name for name in _cls.attribute_defaults})
     _cls.samples = (
         *(Sample(_cls(), (arg(dtype, 3, 5),)) for dtype in _FLOATS),
-        *(Sample(made, (arg(F32, 3, 5),)) for made in _more),
+        *(Sample(op, (arg(F32, 3, 5),)) for op in _more),
         Sample(_cls(), (arg(F32),)),
         Sample(_cls(), (arg(I32, 2),), "the operand is i32"),
     )
-for _cls, (_made, _text) in _ERRORS.items():
-    _cls.samples += (Sample(_made, (arg(F32, 2),), _text),)
+for _cls, (_op, _text) in _ERRORS.items():
+    _cls.samples += (Sample(_op, (arg(F32, 2),), _text),)
 IsInf.onnx = {(IsInf.name, 10): _import_is_inf}
 Shrink.onnx = {(Shrink.name, 9): _import_shrink}
 Shrink.to_onnx = as_onnx("Shrink", bias="bias", lambd="lambd")

@@ -64,14 +64,14 @@ class AffineGrid(BoundedForm, Op):
         return TensorType(theta.dtype, (dims[0], *dims[2:], axes))
 
     def bounded_form(
-        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
+        self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value
     ) -> Value | None:
         """Binds the sizes to the elements of operand 1."""
         if len(inputs) != 2 or gives[0].shape is None:
             return None
         images, *spatial, _ = gives[0].dims
         size = (images, 1, *spatial)
-        bind_symbols(b, size, range(len(size)), inputs[1], made)
+        bind_symbols(b, size, range(len(size)), inputs[1], defined)
         grid: Value = b(AffineGrid(self.align_corners, size), inputs[0])
         return grid
 

@@ -99,13 +99,13 @@ def _reorder_gates(i: AtenImporter, value: Value, gates: Sequence[int]) -> Value
 def _rows(i: AtenImporter, value: Value, start: int, end: int) -> Value:
     if (start, end) == (0, value.type.dims[0]):
         return value
-    made: Value = i.emit(Slice((start,), (end,), (0,), (1,)), value)
-    return made
+    rows: Value = i.emit(Slice((start,), (end,), (0,), (1,)), value)
+    return rows
 
 
 def _joined(i: AtenImporter, values: Sequence[Value], axis: int = 0) -> Value:
-    made: Value = values[0] if len(values) == 1 else i.emit(Concat(axis), *values)
-    return made
+    joined: Value = values[0] if len(values) == 1 else i.emit(Concat(axis), *values)
+    return joined
 
 
 LSTM.aten = {"lstm.input": _aten_recurrent(_Cell(LSTM, (0, 3, 1, 2)))}

@@ -72,8 +72,8 @@ class ChannelsLastConv(Arithmetic, Op):
             need_dtype(at, fact, {F32}, name)
         if x.rank < 3:
             raise InferError(f"the image is {x.type}; it must have at least 3 axes")
-        made = self.conv.infer(at, Fact(TensorType(F32, self._planes(x.shape))), w, bias)
-        return TensorType(F32, tuple(made.dims[axis] for axis in to_last(x.rank)))
+        result = self.conv.infer(at, Fact(TensorType(F32, self._planes(x.shape))), w, bias)
+        return TensorType(F32, tuple(result.dims[axis] for axis in to_last(x.rank)))
 
     def _planes(self, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
         """The shape of ``x``, channels first."""
@@ -84,14 +84,14 @@ class ChannelsLastConv(Arithmetic, Op):
 
     def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
         planes = x if self.reads_planes else np.transpose(x, to_first(x.ndim))
-        made = self.conv.reference(planes, w, bias)
-        return np.ascontiguousarray(np.transpose(made, to_last(made.ndim)))
+        result = self.conv.reference(planes, w, bias)
+        return np.ascontiguousarray(np.transpose(result, to_last(result.ndim)))
 
     def decompose(self, b: Builder, x: Value, w: Value, *bias: Value) -> Value:
         rank = len(x.type.dims)
         planes = x if self.reads_planes else b(Transpose(to_first(rank)), x)
-        made: Value = b(Transpose(to_last(rank)), b(self.conv, planes, w, *bias))
-        return made
+        result: Value = b(Transpose(to_last(rank)), b(self.conv, planes, w, *bias))
+        return result
 
 
 def _export(e: Exporter, op: ChannelsLastConv, x: Value, w: Value, *bias: Value) -> object:

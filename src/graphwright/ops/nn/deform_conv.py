@@ -206,7 +206,7 @@ class DeformConv(Op):
 
 def _import(i: Importer) -> Any:
     strides, pads, dilations = (tuple(i.attr(name, ())) for name in ("strides", "pads", "dilations"))
-    made = DeformConv(
+    op = DeformConv(
         strides,
         pads,
         dilations,
@@ -215,7 +215,7 @@ def _import(i: Importer) -> Any:
         tuple(i.attr("kernel_shape", ())),
     )
     operands = [i.input(0), i.input(1), i.input(2), i.optional(3), i.optional(4)]
-    return i.emit(made, *without_trailing_none(operands))
+    return i.emit(op, *without_trailing_none(operands))
 
 
 DeformConv.onnx = {("DeformConv", 19): _import, ("DeformConv", 22): _import}

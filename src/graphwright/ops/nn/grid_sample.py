@@ -125,12 +125,12 @@ _OPSET_16_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 def _import(i: Importer) -> Any:
     mode = str(i.attr("mode", "linear"))
-    made = GridSample(
+    op = GridSample(
         _OPSET_16_MODES.get(mode, mode),
         str(i.attr("padding_mode", "zeros")),
         bool(i.attr("align_corners", 0)),
     )
-    return i.emit(made, i.input(0), i.input(1))
+    return i.emit(op, i.input(0), i.input(1))
 
 
 GridSample.onnx = {("GridSample", version): _import for version in (16, 20, 22)}
@@ -163,10 +163,10 @@ GridSample.samples = (
 
 def _aten_grid_sampler(i: AtenImporter) -> Any:
     modes, paddings = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")
-    made = GridSample(
+    op = GridSample(
         modes[i.attr("interpolation_mode")], paddings[i.attr("padding_mode")], bool(i.attr("align_corners"))
     )
-    return i.emit(made, i.input(0), i.input(1))
+    return i.emit(op, i.input(0), i.input(1))
 
 
 GridSample.aten = {"grid_sampler_2d": _aten_grid_sampler, "grid_sampler_3d": _aten_grid_sampler}

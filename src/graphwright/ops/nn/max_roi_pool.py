@@ -65,8 +65,8 @@ def _bins(first: int, last: int, count: int, size: int) -> Any:
 
 
 def _import(i: Importer) -> Any:
-    made = MaxRoiPool(tuple(i.required_attr("pooled_shape")), float(i.attr("spatial_scale", 1.0)))
-    return i.emit(made, i.input(0), i.input(1))
+    op = MaxRoiPool(tuple(i.required_attr("pooled_shape")), float(i.attr("spatial_scale", 1.0)))
+    return i.emit(op, i.input(0), i.input(1))
 
 
 MaxRoiPool.onnx = {("MaxRoiPool", 1): _import}

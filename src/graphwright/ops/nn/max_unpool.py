@@ -65,11 +65,11 @@ class MaxUnpool(Op):
     def _sizes(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
         if self.shape is not None:
             return self.shape
-        made, rank = windows(self.kernel, self.strides, (), self.pads), len(self.kernel)
+        pooling, rank = windows(self.kernel, self.strides, (), self.pads), len(self.kernel)
         return (
             *dims[:2],
             *(
-                (dim - 1) * made.strides[k] + made.kernel[k] - made.pads[k] - made.pads[k + rank]
+                (dim - 1) * pooling.strides[k] + pooling.kernel[k] - pooling.pads[k] - pooling.pads[k + rank]
                 for k, dim in enumerate(dims[2:])
             ),
         )
@@ -92,11 +92,11 @@ class MaxUnpool(Op):
 
 
 def _import(i: Importer) -> Any:
-    made = MaxUnpool(
+    op = MaxUnpool(
         tuple(i.required_attr("kernel_shape")), tuple(i.attr("strides", ())), tuple(i.attr("pads", ()))
     )
     shape = i.optional(2)
-    return i.emit(made, i.input(0), i.input(1), *([] if shape is None else [shape]))
+    return i.emit(op, i.input(0), i.input(1), *([] if shape is None else [shape]))
 
 
 MaxUnpool.onnx = {("MaxUnpool", version): _import for version in (9, 11, 22)}

@@ -84,7 +84,7 @@ class NonMaxSuppression(BoundedForm, Op):
         return np.array(rows, np.int64).reshape(-1, 3)
 
     def bounded_form(
-        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value | None
+        self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value | None
     ) -> Any:
         boxes, _scores, *scalars = inputs
         if boxes is None or boxes.type.rank != 3:

@@ -15,8 +15,8 @@ from graphwright.ops.nn.resize import Resize
 
 def _import_10(i: Importer) -> Any:
     """Resize of opset 10 and Upsample of opset 9, with the coordinate mode asymmetric."""
-    made = Resize(_mode(i), "asymmetric", "floor")
-    return i.emit(made, i.input(0), None, i.input(1))
+    op = Resize(_mode(i), "asymmetric", "floor")
+    return i.emit(op, i.input(0), None, i.input(1))
 
 
 def _import_7(i: Importer) -> Any:
@@ -31,7 +31,7 @@ def _mode(i: Importer) -> str:
 
 def _import_11(i: Importer) -> Any:
     axes = i.attr("axes")
-    made = Resize(
+    op = Resize(
         mode=i.attr("mode", "nearest"),
         coordinates=i.attr("coordinate_transformation_mode", "half_pixel"),
         rounding=i.attr("nearest_mode", "round_prefer_floor"),
@@ -42,8 +42,8 @@ def _import_11(i: Importer) -> Any:
         exclude_outside=bool(i.attr("exclude_outside", 0)),
         extrapolation=i.attr("extrapolation_value", 0.0),
     )
-    roi = i.optional(1) if made.crops else None
-    return i.emit(made, i.input(0), roi, *_scales_or_sizes(i))
+    roi = i.optional(1) if op.crops else None
+    return i.emit(op, i.input(0), roi, *_scales_or_sizes(i))
 
 
 def _scales_or_sizes(i: Importer) -> tuple[Value | None, Value | None]:

@@ -132,11 +132,11 @@ class Recurrent(Arithmetic, PaddingRule, Op):
         alphas, betas = iter(self.alphas), iter(self.betas)
         names = self.activations or self.defaults * self.directions
         count = len(self.defaults)
-        made = [
+        functions = [
             self._function(ACTIVATIONS[name.lower()], alphas, betas, of_gate=k % count < 2)
             for k, name in enumerate(names)
         ]
-        return made[direction * count :][:count]
+        return functions[direction * count :][:count]
 
     def _function(
         self, activation: Activation, alphas: Iterator[float], betas: Iterator[float], of_gate: bool

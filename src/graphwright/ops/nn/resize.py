@@ -107,16 +107,16 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
     def fold_operands(self, x: Fact, *operands: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         if x.type.shape is None:
             return None
-        made: Resize | None = self
+        folded: Resize | None = self
         if self.scales is None and self.sizes is None:
-            made = self._with_operands((*operands, None, None, None)[:3])
-        if made is None:
+            folded = self._with_operands((*operands, None, None, None)[:3])
+        if folded is None:
             return None
-        made = made._on_all_axes(x.shape)
-        at_run_time = (self.scales is None and made._needs_scales_at_run_time(x.shape)) or (
-            self.sizes is None and made._needs_aspect_at_run_time(x.shape)
+        folded = folded._on_all_axes(x.shape)
+        at_run_time = (self.scales is None and folded._needs_scales_at_run_time(x.shape)) or (
+            self.sizes is None and folded._needs_aspect_at_run_time(x.shape)
         )
-        return None if made == self or at_run_time else (made, (0,))
+        return None if folded == self or at_run_time else (folded, (0,))
 
     def _needs_aspect_at_run_time(self, dims: tuple[Dim, ...]) -> bool:
         """Whether sizes that keep the aspect ratio depend on symbolic sizes; the operand is then
@@ -149,7 +149,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         """The op with lists for all axes instead of ``axes``, and with sizes that keep the aspect ratio if
         they are numbers.
         """
-        rank, made = len(dims), self
+        rank, resized_op = len(dims), self
         axes = tuple(range(rank)) if self.axes is None else self.axes
         given = self.scales if self.scales is not None else self.sizes
         if given is None or len(given) != len(axes) or any(not -rank <= axis < rank for axis in axes):
@@ -162,16 +162,16 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
             ratios = [number(w) / number(d) for w, d in zip(wanted, have, strict=True)]
             scale = min(ratios) if self.policy == "not_larger" else max(ratios)
             kept = tuple(int(scale * number(d) + 0.5) for d in have)
-            made = replace(made, sizes=kept, scales=(scale,) * len(resized), policy="stretch")
+            resized_op = replace(resized_op, sizes=kept, scales=(scale,) * len(resized), policy="stretch")
         if self.axes is None:
-            return made
-        roi = made.roi and (*_all_axes(made.roi[: len(axes)], resized, [0.0] * rank),
-                            *_all_axes(made.roi[len(axes) :], resized, [1.0] * rank))  # fmt: skip
+            return resized_op
+        roi = resized_op.roi and (*_all_axes(resized_op.roi[: len(axes)], resized, [0.0] * rank),
+                            *_all_axes(resized_op.roi[len(axes) :], resized, [1.0] * rank))  # fmt: skip
         return replace(
-            made,
+            resized_op,
             axes=None,
-            scales=made.scales and _all_axes(made.scales, resized, [1.0] * rank),
-            sizes=made.sizes and _all_axes(made.sizes, resized, list(dims)),
+            scales=resized_op.scales and _all_axes(resized_op.scales, resized, [1.0] * rank),
+            sizes=resized_op.sizes and _all_axes(resized_op.sizes, resized, list(dims)),
             roi=roi,
         )
 
@@ -300,7 +300,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         return np.array(out, dtype=x.dtype)
 
     def bounded_form(
-        self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value | None
+        self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value | None
     ) -> Value | None:
         """Binds the sizes of the result. If they alone define the interpolation of the last two axes, this is
         a Resize to sizes, which has kernels; otherwise the positions and weights are computed by nodes.
@@ -319,7 +319,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         elif sizes is not None and self.policy != "stretch":
             sizes, scales = proportional_sizes(b, x, axes, sizes, self.policy)
         assert sizes is not None
-        bind_symbols(b, dims, axes, sizes, made)
+        bind_symbols(b, dims, axes, sizes, defined)
         if scales is None and bounds is None and dims[:-2] == x.type.dims[:-2]:
             resized: Value = b(replace(self, sizes=dims, axes=None), x)
             return resized

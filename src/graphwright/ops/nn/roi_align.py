@@ -113,7 +113,7 @@ class RoiAlign(Op):
 
     def _taps(self, image: Array, region: Array) -> list[_Taps]:
         """The taps of a region along both axes."""
-        made = []
+        per_axis = []
         for axis, (size, bins) in enumerate(zip(image.shape[1:], (self.height, self.width), strict=True)):
             start, length = self._extent(region[1 - axis], region[3 - axis])
             step = length / region.dtype.type(bins)
@@ -122,8 +122,8 @@ class RoiAlign(Op):
             points = start + order * step + fractions * step / max(samples, 1)
             positions, weights = taps(np.clip(points, 0, size - 1), size, "linear", "border")
             weights = np.where(((points >= -1) & (points <= size))[:, None], weights, 0)
-            made.append(_Taps(positions.reshape(-1), weights.reshape(-1), bins, samples))
-        return made
+            per_axis.append(_Taps(positions.reshape(-1), weights.reshape(-1), bins, samples))
+        return per_axis
 
     def _pooled(self, image: Array, region: Array, dtype: np.dtype[Any]) -> Array:
         """One region of one image, pooled."""
@@ -238,7 +238,7 @@ def _import(default: str) -> Any:
                 f"coordinate_transformation_mode {coordinates!r} is not supported",
                 hint="use half_pixel or output_half_pixel",
             )
-        made = RoiAlign(
+        op = RoiAlign(
             int(i.attr("output_height", 1)),
             int(i.attr("output_width", 1)),
             int(i.attr("sampling_ratio", 0)),
@@ -246,7 +246,7 @@ def _import(default: str) -> Any:
             str(i.attr("mode", "avg")),
             coordinates == "half_pixel",
         )
-        return i.emit(made, i.input(0), i.input(1), i.input(2))
+        return i.emit(op, i.input(0), i.input(1), i.input(2))
 
     return convert
 

@@ -75,8 +75,8 @@ class ScaledConv(Arithmetic, BlockedForm, PaddingRule, Op):
             return self.conv.reference(x * scale, w, bias)
 
     def decompose(self, b: Builder, x: Value, w: Value, scale: Value, *bias: Value) -> Value:
-        made: Value = b(self.conv, b(Mul(), x, scale), w, *bias)
-        return made
+        result: Value = b(self.conv, b(Mul(), x, scale), w, *bias)
+        return result
 
 
 def _export(e: Exporter, op: ScaledConv, x: Value, w: Value, scale: Value, *bias: Value) -> object:

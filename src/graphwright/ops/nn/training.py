@@ -39,8 +39,8 @@ class _OptimizerStep:
         return self.number(float(self.i.attr(name, default)), like)
 
     def of(self, op: Op, *operands: Value) -> Value:
-        made: Value = self.i.emit(op, *operands)
-        return made
+        result: Value = self.i.emit(op, *operands)
+        return result
 
     def as_type_of(self, x: Value, like: Value) -> Value:
         return x if x.type.dtype == like.type.dtype else self.of(Cast(like.type.dtype), x)

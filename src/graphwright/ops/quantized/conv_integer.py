@@ -129,8 +129,8 @@ class ConvInteger(Arithmetic, QuantizedConv):
     optional_inputs = frozenset({2, 3})
 
     def fold_operands(self, x: Fact, w: Fact, *zeros: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
-        made = self.with_pads(x, w)
-        return None if made is None else (made, tuple(range(2 + len(zeros))))
+        folded = self.with_pads(x, w)
+        return None if folded is None else (folded, tuple(range(2 + len(zeros))))
 
     def infer(
         self, at: Inference, x: Fact, w: Fact, x_zero: Fact | None = None, w_zero: Fact | None = None

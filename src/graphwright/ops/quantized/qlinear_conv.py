@@ -43,8 +43,8 @@ class QLinearConv(Arithmetic, QuantizedConv):
     def fold_operands(
         self, x: Fact, x_scale: Fact, x_zero: Fact, w: Fact, *others: Fact | None
     ) -> tuple[Op, tuple[int, ...]] | None:
-        made = self.with_pads(x, w)
-        return None if made is None else (made, tuple(range(4 + len(others))))
+        folded = self.with_pads(x, w)
+        return None if folded is None else (folded, tuple(range(4 + len(others))))
 
     def infer(
         self, at: Inference,

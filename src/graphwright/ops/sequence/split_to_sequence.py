@@ -89,9 +89,9 @@ def _equal_sizes(dim: int, size: int) -> tuple[int, ...]:
 
 
 def _import(i: Importer) -> Any:
-    made = SplitToSequence(int(i.attr("axis", 0)), not i.attr("keepdims", 1))
+    op = SplitToSequence(int(i.attr("axis", 0)), not i.attr("keepdims", 1))
     split = i.optional(1)
-    return i.emit(made, i.input(0), *([] if split is None else [split]))
+    return i.emit(op, i.input(0), *([] if split is None else [split]))
 
 
 def _export(e: Exporter, op: SplitToSequence, x: Value, *sizes: Value) -> Any:

@@ -88,14 +88,14 @@ def _import(i: Importer) -> Any:
     separators, token = i.attr("separators") or (), str(i.attr("tokenexp") or "")
     if not separators and not token:
         raise i.fail("neither separators nor tokenexp is given", "export the model again")
-    made = Tokenizer(
+    op = Tokenizer(
         pad=str(i.required_attr("pad_value")),
         token=token,
         separators=() if separators == ("",) else tuple(separators),
         shortest=int(i.attr("mincharnum", 1)),
         mark=bool(i.attr("mark", 0)),
     )
-    return i.emit(made, i.input(0))
+    return i.emit(op, i.input(0))
 
 
 contribute(Tokenizer, Tokenizer=_import)

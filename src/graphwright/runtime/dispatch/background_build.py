@@ -41,10 +41,10 @@ class Build:
         try:
             write_package(package, folder / "general.om")
             self._run([str(folder / "general.om"), str(folder / "variant.om"), json.dumps(shapes)], options)
-            made = read_package(folder / "variant.om", trust=True, use_mmap=True)
+            variant = read_package(folder / "variant.om", trust=True, use_mmap=True)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        executor = self._load(made)
+        executor = self._load(variant)
         if executor is None:
             raise ToolchainError(Diagnostic("target", "the variant is for another CPU"))
         if isinstance(executor, Cpu):

@@ -148,25 +148,27 @@ class DispatchExecutor(Executor):
         with self._compiling:  # runs of known shapes continue
             others = (case for case in self._all() if case not in tried)
             found = next((case for case in others if accepts(case.executable, shapes)), None)
-            return (self._made(shapes), True) if found is None else (found, False)
+            return (self._add_case(shapes), True) if found is None else (found, False)
 
-    def _made(self, shapes: Shapes) -> Case:
+    def _add_case(self, shapes: Shapes) -> Case:
         assert self._compile is not None
         try:
-            made = self._compile(shapes)
+            variant = self._compile(shapes)
         except ToolchainError as error:
             raise self._not_compiled(shapes, error) from error
-        if not accepts(made.executable, shapes):  # without the guard, the graph itself constrains the sizes
-            _check_sizes(made.executable.inputs, shapes)
+        if not accepts(
+            variant.executable, shapes
+        ):  # without the guard, the graph itself constrains the sizes
+            _check_sizes(variant.executable.inputs, shapes)
         with self._table:
-            self._compiled.append(made)
+            self._compiled.append(variant)
             if len(self._compiled) > MOST_COMPILED:
                 gone = self._compiled.pop(0)
                 self._dropped_stats.update(gone.executor.stats())
                 del self._dropped_stats["arena_bytes"]
                 for known in [known for known, case in self._known.items() if case is gone]:
                     del self._known[known]
-        return made
+        return variant
 
     def _all(self) -> list[Case]:
         with self._table:

@@ -86,8 +86,8 @@ class Bindings:
             message = f"out must be a mapping from names to arrays, not {_kind(out)}"
             raise FeedError(Diagnostic("out", message))
         self.known(list(out))
-        made = {spec.name: self._target(spec, out[spec.name]) for spec in self.outputs if spec.name in out}
-        targets = list(made.items())
+        given = {spec.name: self._target(spec, out[spec.name]) for spec in self.outputs if spec.name in out}
+        targets = list(given.items())
         for k, (name, array) in enumerate(targets):
             others = chain(arrays, (other for _, other in targets[:k]))
             if any(np.may_share_memory(array, other) for other in others):
@@ -95,7 +95,7 @@ class Bindings:
                 raise FeedError(
                     Diagnostic("out", message, hint="use memory that overlaps no other array of the call")
                 )
-        return [made.get(name) for name in self.names]
+        return [given.get(name) for name in self.names]
 
     def results(self, arrays: Sequence[Array], out: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, with the caller's own arrays for those in ``out``."""

@@ -262,5 +262,5 @@ def _axis(dim: Dim) -> Expected:
 
 def number_of(dim: Dim, sizes: Sizes) -> int | None:
     """The value of ``dim``; None if a symbol in it is unknown."""
-    made = substitute(dim, sizes)
-    return made if isinstance(made, int) else None
+    size = substitute(dim, sizes)
+    return size if isinstance(size, int) else None

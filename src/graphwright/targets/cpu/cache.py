@@ -85,11 +85,11 @@ class KernelCache:
         missing = list(dict.fromkeys(s for s, code in zip(sources, found, strict=True) if code is None))
         debug("compiling %d of %d translation units, the others are in the cache", len(missing), len(keys))
         objects = compile_all(missing, isa, toolchain, compilers=compilers) if missing else []
-        made = dict(zip(missing, objects, strict=True))
+        compiled = dict(zip(missing, objects, strict=True))
         result = []
         for source, key, code in zip(sources, keys, found, strict=True):
             if code is None:
-                code = made[source]
+                code = compiled[source]
                 self.store(key, code)
             result.append(code)
         return result

@@ -239,12 +239,12 @@ def _run(toolchain: Toolchain, isa: Isa, folder: Path, compilers: Compilers) -> 
 
 
 def _call(
-    toolchain: Toolchain, arguments: Sequence[str], made: str, folder: Path, compilers: Compilers
+    toolchain: Toolchain, arguments: Sequence[str], output: str, folder: Path, compilers: Compilers
 ) -> str | None:
-    """Makes the file ``made`` in ``folder``; returns an error message, or None."""
+    """Makes the file ``output`` in ``folder``; returns an error message, or None."""
     if compilers.is_stopped:
         return "the compilation was interrupted"
-    command = [*toolchain.command, *arguments, "-o", made]
+    command = [*toolchain.command, *arguments, "-o", output]
     debug("running %s", " ".join(command))
     process = subprocess.Popen(
         command,
@@ -269,7 +269,7 @@ def _call(
         raise
     if process.returncode:
         return f"{' '.join(toolchain.command)} rejected the source:\n{message.strip()[:_MESSAGE_LIMIT]}"
-    if not (folder / made).is_file():
+    if not (folder / output).is_file():
         return f"{' '.join(toolchain.command)} reported no error but made no object: is it a C compiler?"
     return None
 

@@ -106,13 +106,13 @@ def bench(
         _show_tasks(tasks, top)
     if json_file is not None:
         software = {"machine": machine(), "versions": versions([OURS, "numpy", *peers])}
-        made = {
+        facts = {
             **software,
             **record(sys.argv, model, options.threads, feeds, results),
             "tasks": [vars(t) for t in tasks],
         }
         with whole_file(json_file) as file:
-            file.write(json.dumps(made, indent=1).encode() + b"\n")
+            file.write(json.dumps(facts, indent=1).encode() + b"\n")
 
 
 def _refuse_containers(model: Model) -> None:

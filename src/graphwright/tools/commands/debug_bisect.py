@@ -80,8 +80,8 @@ def bisect(
     if output is not None:
         with progress("reducing the model"):
             whole = divisible(model, subject, flags.const)
-            made = reduced(whole, finding, options, tolerance, Budget(budget))
-        _write(output, made, options, tolerance)
+            reproduction = reduced(whole, finding, options, tolerance, Budget(budget))
+        _write(output, reproduction, options, tolerance)
     raise typer.Exit(1)
 
 
@@ -148,10 +148,12 @@ def reduced(
     return None if smallest is None else shows(smallest, options, limit)
 
 
-def _write(folder: Path, made: Reproduction | None, options: Options, limit: float) -> None:
-    if made is None:
+def _write(folder: Path, reproduction: Reproduction | None, options: Options, limit: float) -> None:
+    if reproduction is None:
         note("note: no part of the model shows the fault when it is compiled alone: nothing is written")
         return
-    write(folder, made, f"A model whose compiled outputs exceed an error of {limit:g}.", options, limit)
-    nodes = counted(len(made.part.nodes), "node")
+    write(
+        folder, reproduction, f"A model whose compiled outputs exceed an error of {limit:g}.", options, limit
+    )
+    nodes = counted(len(reproduction.part.nodes), "node")
     say(f"  wrote {folder}: {nodes}, with inputs and a script")

@@ -102,9 +102,9 @@ def _first_inside(program: DebuggedProgram, result: StepResult, kind: str) -> tu
     evaluator = Evaluator(module, input_sizes(module.main, program.run.arrays), observe=note)
     with np.errstate(all="ignore"):
         for node in nodes:
-            made = evaluator.node(node, [None if v is None else known[v] for v in node.inputs])
-            known |= dict(zip(node.outputs, made, strict=True))
-            for value, array in zip(node.outputs, made, strict=True):
+            results = evaluator.node(node, [None if v is None else known[v] for v in node.inputs])
+            known |= dict(zip(node.outputs, results, strict=True))
+            for value, array in zip(node.outputs, results, strict=True):
                 note(value, array)
     return found[0] if found else (result.node, kind)
 

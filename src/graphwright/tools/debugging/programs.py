@@ -44,8 +44,8 @@ def programs_in_run(package: Package, history: History, arrays: Sequence[Array])
     if len(programs) < len(calls):
         raise _not_programs()
     recorders = {number: _Recorder(_executor(package, program)) for number, program in programs.items()}
-    made = HostProgramExecutor(executable, recorders, package.weights.arrays)
-    made.run([array.copy() if hasattr(array, "copy") else array for array in arrays], None, THREADS)
+    executor = HostProgramExecutor(executable, recorders, package.weights.arrays)
+    executor.run([array.copy() if hasattr(array, "copy") else array for array in arrays], None, THREADS)
     return [
         DebuggedProgram(
             graph,

@@ -191,8 +191,8 @@ def _operands(
 ) -> tuple[tuple[Value, Array], ...]:
     """The values of the snapshot that a step reads, including constants."""
     nodes = [graph.nodes[node] for node in (*step.before, step.node)]
-    made = {value for node in nodes for value in node.outputs}
-    read = dict.fromkeys(v for node in nodes for v in node.inputs if v is not None and v not in made)
+    defined = {value for node in nodes for value in node.outputs}
+    read = dict.fromkeys(v for node in nodes for v in node.inputs if v is not None and v not in defined)
     return tuple((value, known[value]) for value in read)
 
 
@@ -216,17 +216,17 @@ def overwritten(found: StepResult, walk: StepWalk) -> Overwritten | None:
         for value in dict.fromkeys(step_values(span.step))
         if is_readable(value, run.lowered.operands) and graph.values.get(value) in walk.known
     ]
-    made = [walk.known[graph.values[value]] for value in wanted]
+    expected = [walk.known[graph.values[value]] for value in wanted]
     readings = [
         Reading(moment, value, array.shape)
         for moment in (Moment(span.first, before=True), Moment(span.last))
-        for value, array in zip(wanted, made, strict=True)
+        for value, array in zip(wanted, expected, strict=True)
     ]
     if not readings:
         return None
     arrays, _ = run.read(readings)
     written = _written_buffers(run, span)
-    for reading, array, right in zip(readings, arrays, made * 2, strict=True):
+    for reading, array, right in zip(readings, arrays, expected * 2, strict=True):
         is_own = not reading.moment.before and run.lowered.operands[reading.value].buffer in written
         if same_elements(array, right) or is_own:
             continue
@@ -248,11 +248,11 @@ def _written_buffers(run: ProgramRun, span: Span) -> set[int]:
     return written
 
 
-def who_changed(run: ProgramRun, reading: Reading, made: Array) -> int | None:
-    """The number of the first task before a reading after which a value differs from ``made``."""
+def who_changed(run: ProgramRun, reading: Reading, expected: Array) -> int | None:
+    """The number of the first task before a reading after which a value differs from ``expected``."""
     tasks = _tasks_before(run.lowered.tasks, reading.moment)
     arrays, _ = run.read([Reading(Moment(task), reading.value, reading.shape) for task in tasks])
-    right = [same_elements(array, made) for array in arrays]
+    right = [same_elements(array, expected) for array in arrays]
     if True not in right:
         return None
     last = len(right) - 1 - right[::-1].index(True)
@@ -274,9 +274,9 @@ def _tasks_before(graph: TaskGraph, moment: Moment) -> list[int]:
         task, is_in = holders[number], False
 
 
-def same_elements(array: Array, made: Array) -> bool:
-    """Whether ``array`` equals ``made``; f32 values are compared in f64."""
-    return np.array_equal(in_f64(array), made, equal_nan=made.dtype.kind in "fc")
+def same_elements(array: Array, expected: Array) -> bool:
+    """Whether ``array`` equals ``expected``; f32 values are compared in f64."""
+    return np.array_equal(in_f64(array), expected, equal_nan=expected.dtype.kind in "fc")
 
 
 def kernel_names(run: ProgramRun, span: Span) -> list[str]:

@@ -64,9 +64,9 @@ class Divisible:
         """``nodes`` with the producers of their operands and the readers of their results."""
         known = set(nodes)
         read = {name for number in known for name in self._reads[number]}
-        made = {name for number in known for name in self._proto.graph.node[number].output}
+        defined = {name for number in known for name in self._proto.graph.node[number].output}
         known |= {self._makers[name] for name in read if name in self._makers}
-        known |= {number for number, names in enumerate(self._reads) if names & made}
+        known |= {number for number, names in enumerate(self._reads) if names & defined}
         return sorted(known)
 
     def part(self, nodes: Iterable[int], outputs: Sequence[str] | None = None) -> Candidate:
@@ -74,10 +74,10 @@ class Divisible:
         outputs to keep; None keeps all values that other nodes read or that are outputs of the model.
         """
         kept = self._closed(nodes)
-        made = {name for number in kept for name in self._proto.graph.node[number].output if name}
-        read = {name for number in kept for name in self._reads[number] if name} - made
+        defined = {name for number in kept for name in self._proto.graph.node[number].output if name}
+        read = {name for number in kept for name in self._reads[number] if name} - defined
         elsewhere = {n for k, names in enumerate(self._reads) if k not in kept for n in names}
-        ends = made & (elsewhere | set(self._results)) or made
+        ends = defined & (elsewhere | set(self._results)) or defined
         order = [n for number in sorted(kept) for n in self._proto.graph.node[number].output if n in ends]
         results = [name for name in order if outputs is None or name in outputs]
         return self._model(sorted(kept), read, results)
@@ -107,9 +107,9 @@ class Divisible:
         return {i.name: i for i in infos if i.type.tensor_type.elem_type}
 
     def _model(self, nodes: Sequence[int], read: set[str], results: Sequence[str]) -> Candidate:
-        made = onnx.ModelProto()
-        made.CopyFrom(self._frame)
-        graph = made.graph
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self._frame)
+        graph = proto.graph
         graph.node.extend(self._proto.graph.node[number] for number in nodes)
         feeds: dict[str, Array] = {}
         for name in sorted(read, key=self._position):
@@ -127,7 +127,7 @@ class Divisible:
             s for s in self._proto.graph.sparse_initializer if s.values.name in read
         )
         graph.output.extend(self._output(name) for name in results)
-        return Candidate(tuple(nodes), made, feeds)
+        return Candidate(tuple(nodes), proto, feeds)
 
     @cached_property
     def _frame(self) -> onnx.ModelProto:

@@ -71,8 +71,8 @@ def _inductor(program: Path, threads: int) -> Run:
 
     def run(feeds: Mapping[str, Array]) -> dict[str, Array]:
         with torch.no_grad():
-            made = compiled(*(torch.from_numpy(array) for array in feeds.values()))
-        tensors = made if isinstance(made, (tuple, list)) else (made,)
+            results = compiled(*(torch.from_numpy(array) for array in feeds.values()))
+        tensors = results if isinstance(results, (tuple, list)) else (results,)
         return {f"output_{i}": tensor.numpy() for i, tensor in enumerate(tensors)}
 
     return run

@@ -34,11 +34,11 @@ def embedding_bag(
     used = counts.unsqueeze(1) != 0
     if mode == 2:
         low = torch.full((bags, width), -math.inf, dtype=weight.dtype)
-        made = low.scatter_reduce(0, where, taken.masked_fill(~used, -math.inf), "amax")
-        made = torch.where(sizes.unsqueeze(1) > 0, made, 0.0)
+        reduced = low.scatter_reduce(0, where, taken.masked_fill(~used, -math.inf), "amax")
+        reduced = torch.where(sizes.unsqueeze(1) > 0, reduced, 0.0)
     else:
         nothing = torch.zeros((bags, width), dtype=weight.dtype)
-        made = nothing.scatter_add(0, where, torch.where(used, taken, 0.0))
+        reduced = nothing.scatter_add(0, where, torch.where(used, taken, 0.0))
     if mode == 1:
-        made = made / sizes.clamp(min=1).unsqueeze(1)
-    return made, bag.to(indices.dtype), sizes.to(indices.dtype), sizes.to(indices.dtype)
+        reduced = reduced / sizes.clamp(min=1).unsqueeze(1)
+    return reduced, bag.to(indices.dtype), sizes.to(indices.dtype), sizes.to(indices.dtype)

@@ -20,8 +20,8 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[T
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     values, indices = x.sort(dim=dim, stable=True)
-    made = values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
-    return made if keepdim else (made[0].squeeze(dim), made[1].squeeze(dim))
+    found = values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
 
 
 @composition(aten.median.default)
@@ -58,9 +58,9 @@ def nanmedian_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor,
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     values, indices = x.sort(dim=dim, stable=True)
-    place = (((~isnan(x)).sum(dim, keepdim=True) - 1) // 2).clamp(min=0)
-    made = values.gather(dim, place), indices.gather(dim, place)
-    return made if keepdim else (made[0].squeeze(dim), made[1].squeeze(dim))
+    rank = (((~isnan(x)).sum(dim, keepdim=True) - 1) // 2).clamp(min=0)
+    found = values.gather(dim, rank), indices.gather(dim, rank)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
 
 
 @composition(aten.mode.default)
@@ -73,8 +73,8 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
     begins = functional.pad(
         (values.narrow(dim, 1, x.shape[dim] - 1) != before).movedim(dim, -1), (1, 0), value=True
     ).movedim(-1, dim)
-    places = positions(x, dim)
-    starts = running(torch.where(begins, places, 0), dim, torch.maximum)
-    end = (places - starts).argmax(dim, keepdim=True)
-    made = values.gather(dim, end), indices.gather(dim, end)
-    return made if keepdim else (made[0].squeeze(dim), made[1].squeeze(dim))
+    indices_along = positions(x, dim)
+    starts = running(torch.where(begins, indices_along, 0), dim, torch.maximum)
+    end = (indices_along - starts).argmax(dim, keepdim=True)
+    found = values.gather(dim, end), indices.gather(dim, end)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))

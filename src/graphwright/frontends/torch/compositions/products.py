@@ -28,5 +28,5 @@ def trilinear(
         for axis in sorted(axes):
             x = x.unsqueeze(axis)
         spread.append(x)
-    made = spread[0] * spread[1] * spread[2]
-    return made.sum(list(summed)) if summed else made
+    product = spread[0] * spread[1] * spread[2]
+    return product.sum(list(summed)) if summed else product

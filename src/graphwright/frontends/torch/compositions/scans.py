@@ -47,5 +47,5 @@ composition(aten.cummin.default)(_running_extreme(torch.minimum))
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     if x.dim() == 0:
         return x.clone()
-    made = running(x.float() if x.dtype in (torch.float16, torch.bfloat16) else x, dim, torch.logaddexp)
-    return made.to(x.dtype)
+    sums = running(x.float() if x.dtype in (torch.float16, torch.bfloat16) else x, dim, torch.logaddexp)
+    return sums.to(x.dtype)

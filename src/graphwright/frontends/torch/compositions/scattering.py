@@ -42,14 +42,14 @@ def index_reduce(
         return one.reshape(())
     shape = [1] * x.dim()
     shape[dim] = -1
-    places = index.to(torch.int64).reshape(shape).expand(source.shape)
-    return torch.scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
+    targets = index.to(torch.int64).reshape(shape).expand(source.shape)
+    return torch.scatter_reduce(x, dim, targets, source, reduce, include_self=include_self)
 
 
 @composition(aten.diagonal_scatter.default)
 def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    place = torch.arange(src.shape[-1])
-    rows, columns = place + max(-offset, 0), place + max(offset, 0)
+    offsets = torch.arange(src.shape[-1])
+    rows, columns = offsets + max(-offset, 0), offsets + max(offset, 0)
     front = x.movedim((dim1, dim2), (0, 1))
     return front.index_put((rows, columns), src.movedim(-1, 0)).movedim((0, 1), (dim1, dim2))
 
@@ -60,12 +60,12 @@ def as_strided_scatter(
 ) -> Tensor:
     if not x.is_contiguous() or (storage_offset is None and x.storage_offset()):
         raise NotImplementedError
-    place = torch.full((), storage_offset or 0, dtype=torch.int64)
+    offsets = torch.full((), storage_offset or 0, dtype=torch.int64)
     for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
         shape = [1] * len(size)
         shape[axis] = count
-        place = place + (torch.arange(count) * step).reshape(shape)
-    return x.reshape(-1).scatter(0, place.reshape(-1), src.reshape(-1)).reshape(x.shape)
+        offsets = offsets + (torch.arange(count) * step).reshape(shape)
+    return x.reshape(-1).scatter(0, offsets.reshape(-1), src.reshape(-1)).reshape(x.shape)
 
 
 @composition(aten.masked_scatter.default)
@@ -89,10 +89,10 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
     """Unlike those of index_copy, into which PyTorch decomposes it, negative indices count from the end."""
     if not x.dim():
         raise NotImplementedError
-    shape, places = list(x.shape), index.reshape(-1)
-    size, shape[dim] = shape[dim], places.shape[0]
+    shape, targets = list(x.shape), index.reshape(-1)
+    size, shape[dim] = shape[dim], targets.shape[0]
     filled = torch.as_tensor(value).to(x.dtype).expand(shape)
-    return x.index_copy(dim, torch.where(places < 0, places + size, places), filled)
+    return x.index_copy(dim, torch.where(targets < 0, targets + size, targets), filled)
 
 
 @composition(aten.unfold_backward.default)
@@ -103,7 +103,7 @@ def unfold_backward(grad: Tensor, input_size: Sequence[int], dim: int, size: int
     dim %= len(input_size)
     count = (input_size[dim] - size) // step + 1
     windows = grad.expand(*input_size[:dim], count, *input_size[dim + 1 :], size)
-    places = (torch.arange(count).unsqueeze(1) * step + torch.arange(size)).flatten()
+    targets = (torch.arange(count).unsqueeze(1) * step + torch.arange(size)).flatten()
     return grad.new_zeros(input_size).index_add(
-        dim, places, windows.movedim(-1, dim + 1).flatten(dim, dim + 1)
+        dim, targets, windows.movedim(-1, dim + 1).flatten(dim, dim + 1)
     )

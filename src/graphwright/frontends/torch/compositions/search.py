@@ -23,9 +23,9 @@ def searchsorted(
     if not isinstance(size, int):
         raise NotImplementedError
     ordered = boundaries if sorter is None else boundaries.gather(-1, sorter)
-    place = torch.zeros_like(x, dtype=torch.int64)
+    position = torch.zeros_like(x, dtype=torch.int64)
     for bit in reversed(range(size.bit_length())):
-        probe = place + (1 << bit)
+        probe = position + (1 << bit)
         at = (probe - 1).clamp(max=size - 1)
         met = (
             ordered.index_select(0, at.reshape(-1)).reshape(at.shape)
@@ -33,8 +33,8 @@ def searchsorted(
             else ordered.gather(-1, at)
         )
         beyond = ~(met > x) if right or side == "right" else ~(met >= x)
-        place = torch.where((probe <= size) & beyond, probe, place)
-    return place.to(torch.int32) if out_int32 else place
+        position = torch.where((probe <= size) & beyond, probe, position)
+    return position.to(torch.int32) if out_int32 else position
 
 
 @composition(aten.searchsorted.Scalar)
@@ -63,8 +63,8 @@ def histc(x: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
         same = low == high
         low, high = torch.where(same, low - 1, low), torch.where(same, high + 1, high)
     inside = (flat >= low) & (flat <= high)
-    place = ((flat - low) / (high - low) * bins).to(torch.int64).clamp(0, bins - 1)
-    return torch.zeros(bins, dtype=x.dtype).scatter_add(0, torch.where(inside, place, 0), inside.to(x.dtype))
+    bin_of = ((flat - low) / (high - low) * bins).to(torch.int64).clamp(0, bins - 1)
+    return torch.zeros(bins, dtype=x.dtype).scatter_add(0, torch.where(inside, bin_of, 0), inside.to(x.dtype))
 
 
 @composition(aten.nonzero_static.default)
@@ -72,8 +72,8 @@ def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     flat = (x != 0).reshape(-1)
     rank = flat.to(torch.int64).cumsum(0) - 1
     target = torch.where(flat & (rank < size), rank, size)
-    places = torch.arange(x.numel())
-    found = torch.full((size + 1,), -1, dtype=torch.int64).scatter(0, target, places)[:size]
+    positions = torch.arange(x.numel())
+    found = torch.full((size + 1,), -1, dtype=torch.int64).scatter(0, target, positions)[:size]
     columns = []
     for axis in range(x.dim()):
         stride = math.prod(x.shape[axis + 1 :])

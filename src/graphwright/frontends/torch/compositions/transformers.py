@@ -60,11 +60,11 @@ def transformer_encoder_layer(
     ffn_weight_2: Tensor, ffn_bias_2: Tensor, mask: Tensor | None = None, mask_type: int | None = None,
 ) -> Tensor:  # fmt: skip
     def attended(x: Tensor) -> Tensor:
-        made, _ = multi_head_attention(
+        attention, _ = multi_head_attention(
             x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
             need_weights=False, mask_type=mask_type,
         )  # fmt: skip
-        return made
+        return attention
 
     def fed(x: Tensor) -> Tensor:
         inner = functional.linear(x, ffn_weight_1, ffn_bias_1)
@@ -79,7 +79,7 @@ def transformer_encoder_layer(
         return functional.layer_norm(x, (embed_dim,), norm_weight_2, norm_bias_2, eps)
 
     if norm_first:
-        made = src + attended(first(src))
-        return made + fed(second(made))
-    made = first(src + attended(src))
-    return second(made + fed(made))
+        hidden = src + attended(first(src))
+        return hidden + fed(second(hidden))
+    hidden = first(src + attended(src))
+    return second(hidden + fed(hidden))

@@ -19,9 +19,9 @@ def _adaptive_windows(whole: int, count: int) -> tuple[Tensor, Tensor]:
     """The indices of the elements of ``count`` windows, padded to equal width, and whether each is inside."""
     widest = max(-(-(k + 1) * whole // count) - k * whole // count for k in range(count))
     window = torch.arange(count).unsqueeze(1)
-    places = window * whole // count + torch.arange(widest)
+    positions = window * whole // count + torch.arange(widest)
     ends = ((window + 1) * whole + count - 1) // count
-    return places.clamp(max=whole - 1), places < ends
+    return positions.clamp(max=whole - 1), positions < ends
 
 
 @composition(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
@@ -30,9 +30,9 @@ def adaptive_avg_pool(x: Tensor, output_size: Sequence[int]) -> Tensor:
     for k, count in enumerate(output_size):
         axis = k - len(output_size)
         size = x.shape[axis]
-        window, place = torch.arange(count).unsqueeze(1), torch.arange(size)
+        window, position = torch.arange(count).unsqueeze(1), torch.arange(size)
         first, end = window * size // count, ((window + 1) * size + count - 1) // count
-        weights = ((place >= first) & (place < end)) / (end - first)
+        weights = ((position >= first) & (position < end)) / (end - first)
         x = torch.matmul(x.movedim(axis, -1), weights.to(x.dtype).t()).movedim(-1, axis)
     return x
 
@@ -50,18 +50,18 @@ def adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Te
         pool = aten.max_pool2d_with_indices if rank == 2 else aten.max_pool3d_with_indices
         largest, where = pool(x, [size // count for size, count in zip(sizes, output_size, strict=True)])
         return largest, where
-    places = torch.zeros((), dtype=torch.int64)
+    positions = torch.zeros((), dtype=torch.int64)
     inside = torch.ones((), dtype=torch.bool)
     for axis, (size, count) in enumerate(zip(sizes, output_size, strict=True)):
         own, within = _adaptive_windows(size, count)
         shape = [1] * 2 * rank
         shape[axis], shape[rank + axis] = own.shape
-        places = places * size + own.reshape(shape)
+        positions = positions * size + own.reshape(shape)
         inside = inside & within.reshape(shape)
-    windows = x.flatten(-rank)[..., places].masked_fill(~inside, lowest(x)).flatten(-rank)
+    windows = x.flatten(-rank)[..., positions].masked_fill(~inside, lowest(x)).flatten(-rank)
     best = windows.argmax(-1, keepdim=True)
     values = windows.gather(-1, best).squeeze(-1)
-    flat = places.flatten(-rank)
+    flat = positions.flatten(-rank)
     indices = flat.expand(*windows.shape[: -rank - 1], *flat.shape).gather(-1, best).squeeze(-1)
     return values, indices
 
@@ -94,8 +94,8 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
         return x.expand(size)
     axis = dimension % x.dim()
     count = (x.shape[axis] - size) // step + 1
-    places = torch.arange(count).unsqueeze(1) * step + torch.arange(size)
-    return x.movedim(axis, -1)[..., places].movedim(-2, axis)
+    positions = torch.arange(count).unsqueeze(1) * step + torch.arange(size)
+    return x.movedim(axis, -1)[..., positions].movedim(-2, axis)
 
 
 def _per_axis(sizes: Sequence[int], rank: int) -> Sequence[int]:
@@ -123,11 +123,11 @@ def _smoothed(size: int, count: int, align_corners: bool, scale: float | None) -
         step = 1 / scale if scale else size / count
     support = max(step, 1.0)
     center = step * (torch.arange(count).unsqueeze(1) + 0.5)
-    place = torch.arange(size)
+    position = torch.arange(size)
     first = (center - support + 0.5).to(torch.int64).clamp(min=0)
     last = (center + support + 0.5).to(torch.int64).clamp(max=size)
-    weights = (1 - ((place - center + 0.5) / support).abs()).clamp(min=0)
-    weights = torch.where((place >= first) & (place < last), weights, 0.0)
+    weights = (1 - ((position - center + 0.5) / support).abs()).clamp(min=0)
+    weights = torch.where((position >= first) & (position < last), weights, 0.0)
     return weights / weights.sum(1, keepdim=True)
 
 

@@ -87,7 +87,7 @@ class _Bound:
     def __init__(self) -> None:
         self.depth: dict[str, int] = {}
         """The depth of each bound name: the most expensive functions on a path to it, including itself."""
-        self._made: dict[int, tuple[Scalar, Scalar]] = {}
+        self._rewritten: dict[int, tuple[Scalar, Scalar]] = {}
         """The rewritten form of each value, by identity; the value is kept alive with it."""
         self._lets: list[Let] = []
         self._name = ""
@@ -102,7 +102,7 @@ class _Bound:
             return [*self._lets, Store(statement.buffer, index, value, mask)]
         value = self._with_operands(statement.value)
         self._bind(statement.name, value)
-        self._made[id(statement.value)] = (statement.value, Ref(statement.name, value.dtype))
+        self._rewritten[id(statement.value)] = (statement.value, Ref(statement.name, value.dtype))
         return [*self._lets, Let(statement.name, value)]
 
     def _bind(self, name: str, value: Scalar) -> None:
@@ -111,15 +111,15 @@ class _Bound:
 
     def _value(self, value: Scalar) -> Scalar:
         """The rewritten ``value``: its name, if it is an expensive function."""
-        if id(value) not in self._made:
-            made = self._with_operands(value)
-            if _is_long(made):
+        if id(value) not in self._rewritten:
+            bound = self._with_operands(value)
+            if _is_long(bound):
                 name = f"{self._name}_part{len(self.depth)}"
-                self._bind(name, made)
-                self._lets.append(Let(name, made))
-                made = Ref(name, made.dtype)
-            self._made[id(value)] = (value, made)
-        return self._made[id(value)][1]
+                self._bind(name, bound)
+                self._lets.append(Let(name, bound))
+                bound = Ref(name, bound.dtype)
+            self._rewritten[id(value)] = (value, bound)
+        return self._rewritten[id(value)][1]
 
     def _with_operands(self, value: Scalar) -> Scalar:
         """``value`` with rewritten operands."""

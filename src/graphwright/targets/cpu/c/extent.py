@@ -213,11 +213,11 @@ def _indices(access: _Access, names: Names) -> list[Range | None]:
         for axis, extent in extents.items()
     }
     found: list[Range | None] = []
-    for place, size in zip(access.index, access.sizes, strict=True):
-        if access.is_masked or isinstance(place, Scalar) or _axes_in(size, extents):
+    for index, size in zip(access.index, access.sizes, strict=True):
+        if access.is_masked or isinstance(index, Scalar) or _axes_in(size, extents):
             found.append(None)
             continue
-        first = _affine(place, ranges, names, set())
+        first = _affine(index, ranges, names, set())
         found.append(first and Range(first.low, plus(first.high, _last(size, names))))
     return found
 
@@ -239,12 +239,12 @@ def _axes_in(dim: Dim, axes: Container[str]) -> bool:
     return any(name in axes for name in names_in(dim))
 
 
-def _affine(place: Dim, ranges: _Ranges, names: Names, used: set[str]) -> Range | None:
-    """The range of the index ``place``; None unless each axis occurs in one term, to the first power."""
-    if not isinstance(place, Expr):
-        return Range(literal(place), literal(place))
+def _affine(index: Dim, ranges: _Ranges, names: Names, used: set[str]) -> Range | None:
+    """The range of ``index``; None unless each axis occurs in one term, to the first power."""
+    if not isinstance(index, Expr):
+        return Range(literal(index), literal(index))
     low, high = [ZERO], [ZERO]
-    for monomial, coefficient in place.terms:
+    for monomial, coefficient in index.terms:
         factors: list[Atom] = [atom for atom, power in monomial for _ in range(power)]
         moving = [atom for atom in factors if _moves(atom, ranges)]
         if len(moving) > 1:

@@ -132,8 +132,8 @@ def _integer(bits: int, signed: bool) -> dict[str, str]:
 
 
 SMALL_HELPERS: Final[dict[str, str]] = (
-    {f"widen_{name}": made.widen() for name, made in SMALL_FLOATS.items()}
-    | {f"narrow_{name}": made.narrow() for name, made in SMALL_FLOATS.items()}
+    {f"widen_{name}": small.widen() for name, small in SMALL_FLOATS.items()}
+    | {f"narrow_{name}": small.narrow() for name, small in SMALL_FLOATS.items()}
     | _POWERS
     | {k: v for bits in (2, 4) for signed in (True, False) for k, v in _integer(bits, signed).items()}
 )

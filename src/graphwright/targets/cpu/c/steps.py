@@ -14,7 +14,7 @@ def load_step(step: int, lanes: int) -> str:
     last = step * (lanes - 1) - (lanes - 1)
     starts = [*(part * lanes for part in range(step - 1)), last]
     lines = [f"    const @V x{k} = *(const @V_any *)(p + {start});" for k, start in enumerate(starts)]
-    made = "x0"
+    result = "x0"
     for k in range(1, step):
         order = []
         for lane in range(lanes):
@@ -24,8 +24,8 @@ def load_step(step: int, lanes: int) -> str:
             else:
                 order.append(place if k == 1 and place < lanes else lane)
         lines.append(
-            f"    const @V y{k} = __builtin_shufflevector({made}, x{k}, {', '.join(map(str, order))});"
+            f"    const @V y{k} = __builtin_shufflevector({result}, x{k}, {', '.join(map(str, order))});"
         )
-        made = f"y{k}"
+        result = f"y{k}"
     body = "\n".join(lines)
-    return f"GW_INLINE @V NAME(const @T *p) {{\n{body}\n    return {made};\n}}"
+    return f"GW_INLINE @V NAME(const @T *p) {{\n{body}\n    return {result};\n}}"

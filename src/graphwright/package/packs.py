@@ -43,10 +43,6 @@ class Packs:
                 self._made = self._make()
             return self._made
 
-    def repacked(self) -> int:
-        """The number of tensors that are repacked."""
-        return sum(isinstance(how, list) for _, how in self.plain["made"])
-
     def _make(self) -> Weights:
         try:
             own = self.own().arrays
@@ -77,8 +73,8 @@ def packs_of(first: Weights, other: Weights) -> Packs:
         origins.setdefault(packing.source, (name, packing))
     hows = {name: _how(name, first, other, origins) for name in other.tensors}
     own = {name: other.arrays[name] for name, how in hows.items() if how == "own"}
-    made = [list(item) for item in hows.items()]
-    plain = {"made": made, "tensors": other.digests(), "indices": other.index_digest()}
+    items = [list(item) for item in hows.items()]
+    plain = {"made": items, "tensors": other.digests(), "indices": other.index_digest()}
     return Packs(plain, first, lambda: UnpackedWeights(own))
 
 

@@ -92,18 +92,8 @@ def emit_file(kernels: Sequence[tuple[Kernel, str]], isa: Isa) -> str:
 
 
 def is_hook(kernel: Kernel) -> bool:
-    """Whether ``kernel`` is an epilogue in the form of :func:`emit_hook`."""
+    """Whether ``kernel`` is an epilogue in the form of :func:`_hook`."""
     return bool(kernel.parameters) and kernel.parameters[0].level is Level.CACHE
-
-
-def emit_hook(kernel: Kernel, isa: Isa) -> str:
-    """The C function of an epilogue, which a library kernel calls on each finished tile.
-
-    The first parameter is the tile, f32 or i32 (:func:`~graphwright.ir.loops.hook.tile_of`). The sizes
-    include those of :data:`HOOK_SIZES` that are used. Element (r, c) of the tile is element (batch, row0 + r,
-    col0 + c) of the output.
-    """
-    return _hook(kernel, Support(isa))
 
 
 @dataclass(frozen=True)
@@ -209,6 +199,12 @@ def _declared(kernel: Kernel, naive: bool) -> str:
 
 
 def _hook(kernel: Kernel, support: Support, naive: bool = False) -> str:
+    """The C function of an epilogue, which a library kernel calls on each finished tile.
+
+    The first parameter is the tile, f32 or i32 (:func:`~graphwright.ir.loops.hook.tile_of`). The sizes
+    include those of :data:`HOOK_SIZES` that are used. Element (r, c) of the tile is element (batch, row0 + r,
+    col0 + c) of the output.
+    """
     tile, *parameters = kernel.parameters
     if _cache_buffers(kernel):
         raise ToolchainError(Diagnostic("emit-hook", "a hook has no scratch for cache buffers", kernel.name))

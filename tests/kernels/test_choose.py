@@ -17,6 +17,7 @@ from graphwright.kernels.candidates.context import Candidate, Context, Unsupport
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias, Launch, Run
+from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.ops.core.trilu import Trilu
 from graphwright.records import replace
@@ -97,6 +98,16 @@ def test_of_equal_ones_that_which_is_registered_first() -> None:
     register("first", 300)
     register("second", 300)
     assert chosen()[1] == ["first0_0"]
+
+
+def test_candidates_that_launch_the_same_kernel_are_one_alternative() -> None:
+    for _ in range(2):
+        candidate(Trilu)(
+            lambda node, context: Launch(KernelRef("same"), (*node.inputs, node.output), (1,), (), 1)
+        )
+    choice, _ = chosen()
+    assert len(choice.offers) == 1
+    assert choice.others == ()
 
 
 def test_a_second_launch_counts() -> None:

@@ -101,16 +101,21 @@ def choose(node: Node, context: Context) -> Choice:
 def _offers(
     candidates: Sequence[Candidate], node: Node, context: Context
 ) -> tuple[list[Offer], list[NotTaken]]:
-    """The offers of ``candidates`` for ``node``, and the candidates that do not apply."""
+    """The different offers of ``candidates`` for ``node``, and the candidates that do not apply."""
     offered: list[Offer] = []
     refused: list[NotTaken] = []
     for candidate in candidates:
         found = _offer(candidate, node, context)
         if isinstance(found, str):
             refused.append(NotTaken(_candidate_name(candidate), WhyNot.ILLEGAL, found))
-        else:
+        elif not any(_is_same(found, earlier) for earlier in offered):
             offered.append(found)
     return offered, refused
+
+
+def _is_same(offer: Offer, other: Offer) -> bool:
+    """Whether both launch the same kernels of the library; names of generated kernels are reused."""
+    return offer.action == other.action and not offer.additions and not other.additions
 
 
 def _candidate_name(candidate: Candidate) -> str:

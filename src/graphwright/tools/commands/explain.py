@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,33 +11,26 @@ import typer
 
 import graphwright.ops
 from graphwright.config import Options
-from graphwright.fusion.decisions import Decision, Verdict
-from graphwright.ir.names import sources_text
 from graphwright.package.package import Package
 from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import AsJson, Feeds, NewModel, require_folder
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.console import bytes_text, duration_text, note, say, table
+from graphwright.tools.console import note, say
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.flags import FlagGroup, with_options
-from graphwright.tools.measuring.measurement import Measurement, MergeTime, measure
+from graphwright.tools.measuring.measurement import measure
 from graphwright.tools.models import ModelFlags
 from graphwright.tools.reports.explain_html import page
-from graphwright.tools.reports.explanation import FORMAT, Explanation, changes
+from graphwright.tools.reports.explanation import FORMAT, Explanation
+from graphwright.tools.reports.fusion_table import show_changes, show_fusion, show_why_not
 from graphwright.tools.reports.kernel_table import kernel_facts, show_kernels
 from graphwright.tools.reports.layout_table import layout_facts, show_layouts
-from graphwright.tools.reports.model_tables import traffic_line
+from graphwright.tools.reports.measured_table import show_measured
 from graphwright.tools.reports.pass_table import pass_facts, show_passes
 from graphwright.tools.reports.shape_table import shape_facts, show_shapes
 
-GAINS: Final = 4
-MISSES: Final = 5
-MOST_CHANGES: Final = 50
-MOST_TASKS: Final = 20
-_NAME: Final = 36
-"""The most characters of the name of a node in a table."""
 app = typer.Typer(add_completion=False)
 
 
@@ -166,11 +158,11 @@ def explain(
     elif request.html is not None:
         _write_page(request.html, model.name, Explanation.of(package))
     elif new is not None:
-        _show_changes(Explanation.of(package), Explanation.of(_package(new, flags, options)))
+        show_changes(Explanation.of(package), Explanation.of(_package(new, flags, options)))
     elif request.why_not is not None:
-        _show_why_not(Explanation.of(package), *request.why_not)
+        show_why_not(Explanation.of(package), *request.why_not)
     else:
-        _show_summary(Explanation.of(package))
+        show_fusion(Explanation.of(package))
 
 
 _SECTIONS: Final[Mapping[str, tuple[Callable[[Package], Any], Callable[[Package], None]]]] = {
@@ -219,115 +211,4 @@ def _show_measured(model: Model, flags: ModelFlags, request: _Request, options: 
         facts = {**Explanation.of(model.alone()).facts(), "measured": found.facts()}
         say(json.dumps(facts, indent=2))
         return
-    _show_tasks(found)
-    if found.merges:
-        say()
-        _show_merges(found.merges)
-
-
-def _show_tasks(found: Measurement) -> None:
-    rows = [
-        [
-            duration_text(task.predicted_ns) if task.predicted_ns else "-",
-            duration_text(task.median_ns),
-            f"{task.median_ns / task.predicted_ns:.2f}" if task.predicted_ns else "-",
-            task.kernel,
-            task.name,
-        ]
-        for task in found.tasks[:MOST_TASKS]
-    ]
-    total = found.measured_ns / found.predicted_ns if found.predicted_ns else 1.0
-    rows.append(
-        [duration_text(found.predicted_ns), duration_text(found.measured_ns), f"{total:.2f}", "all tasks", ""]
-    )
-    table(rows, ["predicted", "measured", "ratio", "kernel", "source nodes"], "")
-    if len(found.tasks) > MOST_TASKS:
-        note(
-            f"{len(found.tasks) - MOST_TASKS} tasks with smaller differences are not shown: --json lists all"
-        )
-
-
-def _show_merges(merges: Sequence[MergeTime]) -> None:
-    rows = [
-        [
-            duration_text(merge.fused_ns),
-            duration_text(merge.apart_ns),
-            f"{merge.ratio.median:.2f} ({merge.ratio.low:.2f} to {merge.ratio.high:.2f})",
-            " + ".join(merge.nodes),
-        ]
-        for merge in merges
-    ]
-    table(rows, ["fused", "one by one", "ratio", "largest merges"], "")
-
-
-def _show_summary(explained: Explanation) -> None:
-    say(traffic_line(explained.nodes, explained.module))
-    rows = [
-        ["saved", *_line(explained, head, found)] for head, found in explained.groups(Verdict.TAKEN)[:GAINS]
-    ]
-    rows += [
-        ["missed", *_line(explained, head, found)]
-        for head, found in explained.groups(Verdict.REFUSED)[:MISSES]
-    ]
-    if rows:
-        table(rows, ["", "bytes", "edits", "rule or code", "the largest"])
-
-
-def _line(explained: Explanation, head: str, found: Sequence[Decision]) -> list[str]:
-    """A line with the bytes, the rule or code, the number of decisions, and the largest of them."""
-    largest = found[0]
-    total = bytes_text(sum(map(explained.bytes_of, found)))
-    gain = "" if largest.predicted is None else f", predicted {math.exp(largest.predicted):.2f} of the time"
-    why = f": {largest.why}" if largest.verdict is Verdict.REFUSED else ""
-    return [
-        total,
-        str(len(found)),
-        head,
-        f"{_nodes(largest, _NAME)}, {bytes_text(explained.bytes_of(largest))}{gain}{why}",
-    ]
-
-
-def _nodes(decision: Decision, limit: int = 1000) -> str:
-    return " -> ".join(sources_text(node, limit) for node in decision.edit.nodes)
-
-
-def _show_why_not(explained: Explanation, first: str, second: str) -> None:
-    explained.require_names((first, second))
-    together = explained.kernel_of(first, second)
-    if together is not None:
-        say(f"one kernel computes both: {together.name}")
-        return
-    found = explained.first_refusal(first, second)
-    if found is None:
-        say("no value passes from one to the other: only adjacent nodes are merged")
-        return
-    say(f"{_nodes(found)}: {found.why} [{found.code.value}]")
-    say(f"  {found.code.means}")
-    if found.bytes_saved is not None:
-        say(f"  a merge would save {bytes_text(explained.bytes_of(found))} in a run")
-    if found.predicted is not None:
-        say(f"  predicted, it would take {math.exp(found.predicted):.2f} of the time")
-    if found.measured is not None:
-        say(f"  measured, it would take {math.exp(found.measured):.2f} of the time")
-    if found.code.remedy:
-        say(f"  what to do: {found.code.remedy}")
-
-
-def _show_changes(old: Explanation, new: Explanation) -> None:
-    found = changes(old, new)
-    say(f"kernels: {len(old.nodes)}, now {len(new.nodes)}")
-    before, after = (explained.total[0].total for explained in (old, new))
-    say(f"bytes read and written: {bytes_text(before)}, now {bytes_text(after)}")
-    say(f"decisions that differ: {len(found)}")
-    for was, is_now in found[:MOST_CHANGES]:
-        known = is_now or was
-        assert known is not None
-        say(f"  {_nodes(known)}: {_state(was)}, now {_state(is_now)}")
-    if len(found) > MOST_CHANGES:
-        say(f"  and {len(found) - MOST_CHANGES} more")
-
-
-def _state(decision: Decision | None) -> str:
-    if decision is None:
-        return "no candidate"
-    return f"{decision.verdict.value} [{decision.code.value}]"
+    show_measured(found)

@@ -103,3 +103,55 @@ def test_the_reference_gives_no_warning_for_a_row_without_keys() -> None:
         warnings.simplefilter("error")
         result = ScaledDotProductAttention().reference(q, q, q, mask)
     np.testing.assert_array_equal(np.isnan(result[0, 0]).all(-1), [False, True])
+
+
+def _open_model(dims: dict[str, list[str]], outputs: list[str], **attributes: Any) -> gw.Model:
+    """Attention of inputs in the order of the operator, with these dynamic sizes."""
+    operands = ["q", "k", "v", "mask", "", "", "lengths"][: 7 if "lengths" in dims else 4]
+    node = helper.make_node("Attention", operands, outputs, **attributes)
+    types = {name: TensorProto.INT64 if name == "lengths" else TensorProto.FLOAT for name in dims}
+    inputs = [helper.make_tensor_value_info(name, types[name], shape) for name, shape in dims.items()]
+    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs if name]
+    graph = helper.make_graph([node], "attention", inputs, results)
+    return gw.compile(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)]).SerializeToString(),
+        options=Options(threads=1),
+    )
+
+
+_OPEN = {"q": ["B", "H", "S", "D"], "k": ["B", "G", "T", "D"], "v": ["B", "G", "T", "E"]}
+
+
+@pytest.mark.parametrize("mode", range(4))
+def test_scores_of_any_numbers_of_heads(mode: int) -> None:
+    """Heads that share keys are known to share them only at run time."""
+    model = _open_model(
+        {**_OPEN, "mask": ["S", "T"]}, ["y", "", "", "scores"], qk_matmul_output_mode=mode, softcap=2.0
+    )
+    rng = np.random.default_rng(2)
+    for heads, groups in ((4, 2), (3, 3), (6, 1), (2, 2)):
+        q, k, v = (rng.standard_normal((2, n, 5, 8)).astype(np.float32) for n in (heads, groups, groups))
+        mask = rng.standard_normal((5, 5)).astype(np.float32)
+        k_of_all, v_of_all = (np.repeat(x, heads // groups, 1).astype(np.float64) for x in (k, v))
+        scores = q @ k_of_all.swapaxes(2, 3) / np.sqrt(8)
+        capped = 2 * np.tanh(scores / 2)
+        powers = np.exp(capped + mask)
+        shares = powers / powers.sum(-1, keepdims=True)
+        y, found = model(q, k, v, mask)
+        np.testing.assert_allclose(y, shares @ v_of_all, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found, (scores, capped, capped + mask, shares)[mode], rtol=1e-5, atol=1e-6)
+
+
+def test_a_mask_of_any_length_beside_the_lengths_of_a_cache() -> None:
+    """A mask covers the tokens in the cache, and a mask of one column all of it."""
+    model = _open_model({**_OPEN, "mask": ["S", "M"], "lengths": ["B"]}, ["y"])
+    rng = np.random.default_rng(3)
+    for columns in (7, 4, 1):
+        q, k, v = (rng.standard_normal((2, 2, n, 8)).astype(np.float32) for n in (3, 7, 7))
+        mask, lengths = rng.standard_normal((3, columns)).astype(np.float32), np.array([2, 4])
+        hidden = np.where(np.arange(7) < lengths.reshape(2, 1, 1, 1), 0, -np.inf)
+        columns_of_all = mask if columns == 1 else np.pad(mask, ((0, 0), (0, 7 - columns)))
+        want = definition(*(x.swapaxes(1, 2) for x in (q, k, v)), columns_of_all + hidden)
+        np.testing.assert_allclose(
+            model(q, k, v, mask, lengths)[0], want.swapaxes(1, 2), rtol=1e-5, atol=1e-6
+        )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.op import OnnxImporter
-from graphwright.ir.symbols import Dim
+from graphwright.ir.symbols import Dim, maximum, minimum
 from graphwright.ir.types import BF16, BOOL, F16, F32, DType
 from graphwright.ops.core.binary import Add, And, Less, LessOrEqual, Mul, Sub
 from graphwright.ops.core.cast import Cast
@@ -124,8 +124,8 @@ class _Attention:
         k, v = (self.k, self.v) if self.k_axes == CANONICAL else map(self._canonical, (self.k, self.v))
         heads, groups = q.type.dims[1], k.type.dims[1]
         grouped = heads != groups
-        if grouped and isinstance(heads, int) and isinstance(groups, int):
-            q = i.emit(Reshape((0, groups, heads // groups, -1, q.type.dims[3])), q)
+        if grouped:
+            q = i.emit(Reshape((0, groups, -1, self.queries, q.type.dims[3])), q)
             k, v = (i.emit(Unsqueeze((2,)), x) for x in (k, v))
         transposed = i.emit(Transpose((0, 1, 2, 4, 3) if grouped else (0, 1, 3, 2)), k)
         root = self._number(self.scale**0.5)
@@ -134,9 +134,8 @@ class _Attention:
             scores = i.emit(Reshape((0, heads, self.queries, self.keys)), scores)
         by_mode = self._softmax_steps(scores, precision)
         probabilities = by_mode[3]
-        if grouped and isinstance(heads, int) and isinstance(groups, int):
-            shape = (0, groups, heads // groups, self.queries, self.keys)
-            probabilities = i.emit(Reshape(shape), probabilities)
+        if grouped:
+            probabilities = i.emit(Reshape((0, groups, -1, self.queries, self.keys)), probabilities)
         y = i.emit(MatMul(), probabilities, v)
         if grouped:
             y = i.emit(Reshape((0, heads, self.queries, v.type.dims[4])), y)
@@ -179,15 +178,22 @@ class _Attention:
         return bias
 
     def _pad_mask(self, mask: Any) -> Any:
-        """A mask may be shorter than the number of keys; the remaining keys are masked out."""
+        """A mask may be shorter than the number of keys; the remaining keys are masked out.
+
+        With dynamic sizes, masks are as long as the keys, except beside the lengths of a cache.
+        """
         last, keys = mask.type.dims[-1], self.keys
-        if not isinstance(last, int) or not isinstance(keys, int) or last in (1, keys):
+        dynamic = not isinstance(last, int) or not isinstance(keys, int)
+        if last in (1, keys) or (dynamic and self.lengths is None):
             return mask
+        missing = keys - last
+        if dynamic:  # a single column is broadcast
+            missing = maximum(missing, 0) * minimum(maximum(last - 1, 0), 1)
         rank = len(mask.type.dims)
         if mask.type.dtype == BOOL:  # pads the bias that it stands for
             padded = self._pad_mask(self.i.emit(Where(), mask, self._number(0), self._number(-np.inf)))
             return self.i.emit(Equal(), padded, self._number(0))
-        pads = (*[0] * (2 * rank - 1), keys - last)
+        pads = (*[0] * (2 * rank - 1), missing)
         return self.i.emit(Pad(pads), mask, self._number(-np.inf))
 
     def _visible(self, with_causal: bool) -> list[Any]:

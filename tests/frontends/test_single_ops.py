@@ -119,3 +119,29 @@ def test_a_scalar_may_be_reduced_over_its_only_element(axis: int, shape: Shape) 
     """As PyTorch's sum of a tensor without axes, and ONNX Runtime's where the rank is unknown."""
     made = model_of("ReduceMax", 13, {"x": (np.float32, shape)}, axes=[axis], keepdims=0)
     assert gw.compile(made)(np.float32(3))[0] == 3
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"])
+def test_dropout_of_8_bit_floats(dtype: str) -> None:
+    x = np.full(1000, 1.5).astype(getattr(ml_dtypes, dtype))
+    inputs: dict[str, tuple[Any, Shape]] = {
+        "x": (x.dtype, ("N",)), "ratio": (np.float32, ()), "training": (np.bool_, ()),
+    }  # fmt: skip
+    model = gw.compile(model_of("Dropout", 22, inputs, 2))
+    y, kept = model(x, np.float32(0.5), np.True_)
+    assert 0 < kept.sum() < 1000
+    np.testing.assert_array_equal(y.astype(np.float32), np.where(kept, 3, 0))
+    np.testing.assert_array_equal(model(x, np.float32(0.5), np.False_)[0].astype(np.float32), 1.5)
+
+
+def test_a_body_in_the_standard_may_violate_constraints_of_its_own_ops() -> None:
+    """SoftmaxCrossEntropyLoss-13 takes bf16; its body calls NegativeLogLikelihoodLoss-13, which does not."""
+    scores = np.array([[1, 2, 4], [3, 1, 0]], np.float32)
+    inputs: dict[str, tuple[Any, Shape]] = {
+        "scores": (ml_dtypes.bfloat16, ("N", 3)), "labels": (np.int64, ("N",)),
+    }  # fmt: skip
+    model = gw.compile(model_of("SoftmaxCrossEntropyLoss", 13, inputs))
+    (loss,) = model(scores.astype(ml_dtypes.bfloat16), np.array([2, 1]))
+    shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    assert loss.dtype == ml_dtypes.bfloat16
+    np.testing.assert_allclose(loss.astype(np.float32), -np.log(shares[[0, 1], [2, 1]]).mean(), rtol=0.01)

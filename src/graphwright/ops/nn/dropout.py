@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
-from graphwright.ir.types import BOOL, F64
+from graphwright.ir.types import BOOL, F32, F64
 from graphwright.ops.core.binary import GreaterOrEqual, Mul, Or, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.div import Div
@@ -55,9 +55,11 @@ def _training(i: OnnxImporter, ratio: Value, training: Value | None) -> Any:
     x = i.input(0)
     draws = i.emit(RandomUniform(dtype=F64, seed=seed_of(i)), x)
     mask = i.emit(GreaterOrEqual(), draws, as_dtype(i.builder, ratio, F64))
-    one = i.const(np.array(1, x.type.dtype.numpy))
-    scale = i.emit(Div(), one, i.emit(Sub(), one, as_dtype(i.builder, ratio, x.type.dtype)))
-    y = i.emit(Mul(), i.emit(Where(), mask, x, i.const(np.array(0, x.type.dtype.numpy))), scale)
+    dtype = x.type.dtype if x.type.dtype.bits > 8 else F32
+    one, zero = i.const(np.array(1, dtype.numpy)), i.const(np.array(0, dtype.numpy))
+    scale = i.emit(Div(), one, i.emit(Sub(), one, as_dtype(i.builder, ratio, dtype)))
+    kept = i.emit(Where(), mask, as_dtype(i.builder, x, dtype), zero)
+    y = as_dtype(i.builder, i.emit(Mul(), kept, scale), x.type.dtype)
     if training is not None:
         mask = i.emit(Or(), mask, i.emit(Not(), training))
         y = i.emit(Where(), training, y, x)

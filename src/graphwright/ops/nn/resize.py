@@ -23,7 +23,7 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, floordiv, names_in, substitute, symbol
-from graphwright.ir.types import F16, F32, F64, I64, U8, DType, TensorType
+from graphwright.ir.types import F16, F32, F64, I64, STRING, U8, DType, TensorType
 from graphwright.ops.control.bind_size import bind_symbols
 from graphwright.ops.core.shaping import known_dims, known_floats, number
 from graphwright.ops.nn.dynamic_resize import (
@@ -176,6 +176,8 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         )
 
     def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType:
+        if x.dtype == STRING and self.mode != "nearest":
+            raise at.fail(f"mode {self.mode} for {x.type}: strings support only mode nearest")
         if self.scales is None and self.sizes is None:
             if sum(f is not None for f in operands[1:3]) != 1 and operands:
                 raise at.fail("exactly one of the operands scales and sizes must be given")
@@ -388,6 +390,7 @@ Resize.samples = (
     Sample(Resize(sizes=(5,), axes=(7,)), (_X,), "1 sizes for axes [7]"),
     Sample(Resize(scales=(1.0, 1.0, 0.0, 1.0)), (_X,), "they must be positive and finite"),
     Sample(Resize("lanczos", scales=_UP), (_X,), "mode 'lanczos'"),
+    Sample(Resize("cubic", sizes=(3, 4)), (arg(STRING, 2, 2),), "only mode nearest"),
     Sample(Resize(), (_X, None, None, None), "exactly one of the operands scales and sizes"),
     Sample(Resize(sizes=(5,), axes=(1,), policy="not_larger"), (arg(F32, 2, _H),), "must be numbers"),
     Sample(Resize("linear", axes=(3, 2)), (_X, None, arg(F32, 2, values=(1.5, 2.0)), None)),

@@ -147,7 +147,7 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
                 t.to = g->y + o->image * s->y_n + channel * s->y_c + at;
                 t.to_ld = s->y_c;
             }
-            run_byte_tile(g->unit, rows, vectors, quads, w + TILE_ROWS * 4,
+            run_byte_tile(g->unit, TILE_ROWS, rows, vectors, quads, w + TILE_ROWS * 4,
                           (const uint8_t *)(panels + p * quads * NR), &t);
             if (g->shifts)
                 shift_tile(g, channel, rows, vectors, sums + p * NR, t.to, t.to_ld);
@@ -221,7 +221,7 @@ GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64
     memcpy(&g.s, arg, sizeof g.s);
     memcpy(&g.hook, &buf[BYTE_CONV_OPERANDS], sizeof g.hook);
     prepare(&g, buf[BYTE_CONV_X_ZERO]);
-    start_byte_tiles(unit, g.planes * g.taps);
+    start_byte_tiles(unit, TILE_ROWS);
     const int32_t error = run_units(&g, begin, end, scratch);
     end_byte_tiles(unit);
     return error;

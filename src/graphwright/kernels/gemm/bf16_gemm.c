@@ -177,7 +177,7 @@ static int32_t run_tiles(const struct product *p, int64_t begin, int64_t end, fl
 static int32_t run(const struct product *p, int64_t begin, int64_t end, float *scratch) {
 #ifdef AMX_TARGET
     if (p->g.unit == WITH_AMX) {
-        configure_tiles(AMX_ROWS, AMX_ROWS);
+        configure_tiles(AMX_TILE_ROWS);
         const int32_t error = run_tiles(p, begin, end, scratch);
         release_tiles();
         return error;

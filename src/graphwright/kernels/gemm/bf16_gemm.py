@@ -18,6 +18,7 @@ from graphwright.ir.types import Layout
 from graphwright.kernels.gemm import gemm
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.gemm.gemm import ABI, DualArgs, GemmArgs
+from graphwright.kernels.library.amx import AMX_TILE_ROWS
 from graphwright.kernels.library.extent import FLAG, Extent, Reach, dense
 from graphwright.kernels.library.streams import streams
 from graphwright.kernels.library.tile import K_RUN, pair_tiles
@@ -31,10 +32,6 @@ VECTORS: Final = "gw_gemm_bf16_vectors"
 """:data:`PACKED` without AMX, even on CPUs that have it."""
 WIDE: Final = "gw_gemm_bf16_wide"
 """:data:`PACKED` without AMX and AVX512-BF16, even on CPUs that have them."""
-
-
-_AMX_TILE_ROWS: Final = 32
-"""The rows of a tile with AMX: two registers, which share the loads of B."""
 
 
 class Bf16Args(NamedTuple):
@@ -73,7 +70,7 @@ def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
 def _tile_rows(isa: Isa) -> tuple[int, ...]:
     """The rows of the tiles of all units that the ISA can have."""
     own = gemm.tile_shape(isa).rows
-    return (own, _AMX_TILE_ROWS) if isa.vector_bytes == 64 else (own,)
+    return (own, AMX_TILE_ROWS) if isa.vector_bytes == 64 else (own,)
 
 
 _EFFICIENCY: Final = {"v3": 40, "v4": 94}

@@ -18,31 +18,36 @@ struct gemm {
     enum byte_unit unit;
 };
 
-/* Packs a tile: to[j / RUN][r][j % RUN] = a[r][j] ^ flip, padded with zeros. */
-static void pack_rows(const uint8_t *a, int64_t a_m, int64_t rows, int64_t k, uint8_t flip, uint8_t *to) {
+/* The rows that are packed together. */
+static int64_t tile_rows(const struct gemm *g) { return g->unit == WITH_AMX ? MOST_TILE_ROWS : TILE_ROWS; }
+
+/* Packs a tile: to[j / RUN][r][j % RUN] = a[r][j] ^ flip, padded with zeros; `step` bytes are between runs.
+ */
+static void pack_rows(const uint8_t *a, int64_t a_m, int64_t rows, int64_t k, uint8_t flip, int64_t step,
+                      uint8_t *to) {
     const vi flips = vi_set1((int32_t)(0x01010101u * flip));
     for (int64_t r = 0; r < rows; r++, a += a_m, to += RUN) {
         int64_t j = 0;
         for (; j + RUN <= k; j += RUN)
             for (int64_t i = 0; i < RUN; i += (int64_t)sizeof(vi))
-                vi_store((int32_t *)(void *)(to + j * TILE_ROWS + i), quads_at(a + j + i) ^ flips);
+                vi_store((int32_t *)(void *)(to + j / RUN * step + i), quads_at(a + j + i) ^ flips);
         if (j < k) {
             uint8_t last[RUN];
             memset(last, flip, sizeof last);
             memcpy(last, a + j, (size_t)(k - j));
             for (int64_t i = 0; i < RUN; i += (int64_t)sizeof(vi))
-                vi_store((int32_t *)(void *)(to + j * TILE_ROWS + i), quads_at(last + i) ^ flips);
+                vi_store((int32_t *)(void *)(to + j / RUN * step + i), quads_at(last + i) ^ flips);
         }
     }
 }
 
 /* Sums of the rows of a packed tile. */
-static void sum_rows(const uint8_t *tile, int64_t rows, int64_t k, int32_t *sums) {
+static void sum_rows(const uint8_t *tile, int64_t rows, int64_t k, int64_t step, int32_t *sums) {
     for (int64_t r = 0; r < rows; r++, tile += RUN) {
         vq total = {0}; /* sums wrap */
         for (int64_t j = 0; j < k; j += RUN)
             for (int64_t i = 0; i < RUN; i += (int64_t)sizeof(vi))
-                total += (vq)quad_sums(quads_at(tile + j * TILE_ROWS + i));
+                total += (vq)quad_sums(quads_at(tile + j / RUN * step + i));
         uint32_t sum = 0;
         for (int i = 0; i < VL; i++)
             sum += total[i];
@@ -105,7 +110,7 @@ static void read_columns(const struct byte_gemm_args *s, const struct batch *p, 
 static void shift_tile(const struct byte_gemm_args *s, const struct batch *p, const struct columns *columns,
                        int64_t row, int64_t rows, int64_t vectors, const int32_t *row_sums, int32_t *tile,
                        int64_t ld) {
-    int32_t zeros[TILE_ROWS], sums[TILE_ROWS];
+    int32_t zeros[MOST_TILE_ROWS], sums[MOST_TILE_ROWS];
     for (int64_t r = 0; r < rows; r++)
         zeros[r] = zero_of_row(s, p, row + r);
     if (s->za_m)
@@ -129,23 +134,35 @@ static int32_t deliver_tile(const struct gemm *g, const struct block *o, const s
     return 0;
 }
 
+/* Cuts the rows of a block into tiles; returns their number. Tiles of TILE_ROWS rows are those of the grid.
+ */
+static int64_t cut_rows(const struct gemm *g, const struct block *o, int64_t *row_of) {
+    const int64_t tiles = ceildiv(g->s.m, TILE_ROWS), height = tile_rows(g);
+    const int64_t first = part_begin(g->s.m, o->tile0, tiles), end = part_begin(g->s.m, o->tile1, tiles);
+    const int64_t count = height == TILE_ROWS ? o->tile1 - o->tile0 : ceildiv(end - first, height);
+    for (int64_t i = 0; i <= count; i++)
+        row_of[i] =
+            height == TILE_ROWS ? part_begin(g->s.m, o->tile0 + i, tiles) : smaller(first + i * height, end);
+    return count;
+}
+
 static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *scratch, int64_t most_tiles) {
     const struct byte_gemm_args *s = &g->s;
-    const int64_t tiles = ceildiv(s->m, TILE_ROWS), quads = ceildiv(s->k, 4), count = o->tile1 - o->tile0;
-    const int64_t tile_bytes = ceildiv(s->k, RUN) * RUN * TILE_ROWS, panel_bytes = (1 + quads) * PANEL_ROW;
+    const int64_t height = tile_rows(g), step = height * RUN, tile_bytes = ceildiv(s->k, RUN) * step;
+    const int64_t quads = ceildiv(s->k, 4), panel_bytes = (1 + quads) * PANEL_ROW;
+    const int64_t most_rows = smaller(s->m, most_tiles * TILE_ROWS);
     const struct batch p = batch_of(g, o);
-    int32_t *row_sums = (int32_t *)(void *)(scratch + smaller(tiles, most_tiles) * tile_bytes);
-    int32_t out[TILE_ROWS * NR];
+    int32_t *row_sums = (int32_t *)(void *)(scratch + ceildiv(most_rows, height) * tile_bytes);
+    int32_t out[MOST_TILE_ROWS * NR];
     int64_t row_of[MOST_TILES + 1];
     struct columns columns;
-    for (int64_t i = 0; i <= count; i++)
-        row_of[i] = part_begin(s->m, o->tile0 + i, tiles);
+    const int64_t count = cut_rows(g, o, row_of);
     for (int64_t i = 0; i < count; i++) {
         const int64_t rows = row_of[i + 1] - row_of[i];
         uint8_t *tile = scratch + i * tile_bytes;
-        pack_rows(p.a + row_of[i] * s->a_m, s->a_m, rows, s->k, s->a_signed ? 0x80 : 0, tile);
+        pack_rows(p.a + row_of[i] * s->a_m, s->a_m, rows, s->k, s->a_signed ? 0x80 : 0, step, tile);
         if (shifts(s, &p))
-            sum_rows(tile, rows, s->k, row_sums + i * TILE_ROWS);
+            sum_rows(tile, rows, s->k, step, row_sums + i * height);
     }
     for (int64_t panel = o->panel0; panel < o->panel1; panel++) {
         const int64_t col = panel * NR, cols = smaller(s->n - col, NR), vectors = ceildiv(cols, VL);
@@ -158,9 +175,9 @@ static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *s
                 t.to = p.c + row * s->c_m + col;
                 t.to_ld = s->c_m;
             }
-            run_byte_tile(g->unit, rows, vectors, quads, scratch + i * tile_bytes, b + PANEL_ROW, &t);
+            run_byte_tile(g->unit, height, rows, vectors, quads, scratch + i * tile_bytes, b + PANEL_ROW, &t);
             if (s->za_m || columns.shifted)
-                shift_tile(s, &p, &columns, row, rows, vectors, row_sums + i * TILE_ROWS, t.to, t.to_ld);
+                shift_tile(s, &p, &columns, row, rows, vectors, row_sums + i * height, t.to, t.to_ld);
             const int32_t error = deliver_tile(g, o, &p, row, rows, col, cols, out, &t);
             if (error)
                 return error;
@@ -194,8 +211,11 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, uint8
     return 0;
 }
 
+/* The fewest rows that AMX multiplies faster than VNNI. */
+enum { AMX_LEAST_ROWS = 9 };
+
 GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch,
-                      enum byte_unit unit) {
+                      enum byte_unit most) {
     struct gemm g = {
         .a = buf[BYTE_GEMM_A],
         .b = buf[BYTE_GEMM_B],
@@ -204,13 +224,13 @@ GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64
         .c = buf[BYTE_GEMM_C],
         .hook_buf = buf + BYTE_GEMM_OPERANDS + 1,
         .hook_arg = arg + BYTE_GEMM_ARGS,
-        .unit = unit,
     };
     memcpy(&g.s, arg, sizeof g.s);
+    g.unit = g.s.m >= AMX_LEAST_ROWS || most < WITH_AMX ? most : WITH_VNNI;
     memcpy(&g.hook, &buf[BYTE_GEMM_OPERANDS], sizeof g.hook);
-    start_byte_tiles(unit, ceildiv(g.s.k, 4));
+    start_byte_tiles(g.unit, tile_rows(&g));
     const int32_t error = run_units(&g, begin, end, scratch);
-    end_byte_tiles(unit);
+    end_byte_tiles(g.unit);
     return error;
 }
 

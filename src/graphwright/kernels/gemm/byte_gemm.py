@@ -20,6 +20,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.amx import AMX_TILE_ROWS
 from graphwright.kernels.library.byte_tile import (
     QUAD,
     RUN,
@@ -131,8 +132,14 @@ def grid(isa: Isa, args: ByteGemmArgs) -> Dim:
 
 def scratch_bytes(isa: Isa, args: ByteGemmArgs) -> Dim:
     """The bytes of packed A and of its row sums."""
-    rows = minimum(ceildiv(args.m, TILE_ROWS) * TILE_ROWS, _block_rows(isa, args.k))
+    most = minimum(args.m, _block_rows(isa, args.k))
+    rows = maximum(*(ceildiv(most, height) * height for height in (TILE_ROWS, _most_tile_rows(isa))))
     return rows * (ceildiv(args.k, RUN) * RUN + 4) + 64
+
+
+def _most_tile_rows(isa: Isa) -> int:
+    """The most rows that are packed together: those of a tile with AMX, if the ISA can have it."""
+    return AMX_TILE_ROWS if isa.vector_bytes == 64 else TILE_ROWS
 
 
 _EFFICIENCY: Final = {"v3": 75, "v4": 85}
@@ -197,6 +204,7 @@ def header(isa: Isa) -> str:
     """The generated header of ``byte_gemm.c``."""
     constants = f"""
 #define NR {panel_columns(isa)} /* columns of a panel of B */
+#define MOST_TILE_ROWS {_most_tile_rows(isa)}
 #define BLOCK_BYTES {_block_bytes(isa)}
 #define LEAST_TILES {_LEAST_TILES}
 #define MOST_TILES {_MOST_TILES}

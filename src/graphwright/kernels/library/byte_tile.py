@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from graphwright.kernels.library import amx
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -73,9 +74,8 @@ def byte_tiles(isa: Isa, *, a_signed: bool) -> str:
     plain = ByteTile(4, columns, vnni=False)
     tiles = [plain] + ([ByteTile(TILE_ROWS, columns, vnni=True)] if isa.vector_bytes == 64 else [])
     constants = f"#define RUN {RUN}\n#define TILE_ROWS {TILE_ROWS}\n#define A_SIGNED {int(a_signed)}\n"
-    return "\n".join(
-        [constants, '#include "library/byte_tile.h"\n', *(_table(tile, a_signed) for tile in tiles)]
-    )
+    tables = (_table(tile, a_signed) for tile in tiles)
+    return "\n".join([constants, amx.c_text(), '#include "library/byte_tile.h"\n', *tables])
 
 
 def _table(tile: ByteTile, a_signed: bool) -> str:

@@ -17,12 +17,12 @@ GW_INLINE enum byte_unit best_byte_unit(void) {
     return has_amx() ? WITH_AMX : has_vnni() ? WITH_VNNI : AS_16_BITS;
 }
 
-/* Begins products of so many quads of k on this thread. */
-static void start_byte_tiles(enum byte_unit unit, int64_t quads) {
-    (void)unit, (void)quads;
+/* Begins products on this thread; tile_rows: the rows that are packed together. */
+static void start_byte_tiles(enum byte_unit unit, int64_t tile_rows) {
+    (void)unit, (void)tile_rows;
 #ifdef AMX_TARGET
     if (unit == WITH_AMX)
-        configure_tiles(TILE_ROWS, quads % AMX_ROWS);
+        configure_tiles(tile_rows);
 #endif
 }
 
@@ -44,11 +44,11 @@ static void run_in_16_bits(int64_t rows, int64_t vectors, int64_t quads, const u
     }
 }
 
-GW_INLINE void run_byte_tile(enum byte_unit unit, int64_t rows, int64_t vectors, int64_t quads,
-                             const uint8_t *a, const uint8_t *b, const struct byte_tile *t) {
+GW_INLINE void run_byte_tile(enum byte_unit unit, int64_t tile_rows, int64_t rows, int64_t vectors,
+                             int64_t quads, const uint8_t *a, const uint8_t *b, const struct byte_tile *t) {
 #ifdef AMX_TARGET
     if (unit == WITH_AMX) {
-        run_amx(rows, vectors, quads, a, b, t);
+        byte_tile_with_amx(tile_rows, rows, vectors, quads, a, b, t);
         return;
     }
 #endif
@@ -58,7 +58,7 @@ GW_INLINE void run_byte_tile(enum byte_unit unit, int64_t rows, int64_t vectors,
         return;
     }
 #endif
-    (void)unit;
+    (void)unit, (void)tile_rows;
     run_in_16_bits(rows, vectors, quads, a, b, t);
 }
 

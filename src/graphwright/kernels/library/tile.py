@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from graphwright.cost.machine import FMA_SUMS
+from graphwright.kernels.library import amx
 from graphwright.kernels.library.assembly import (
     clobbered,
     outer_product,
@@ -69,7 +70,7 @@ def pair_tiles(shape: TileShape, isa: Isa) -> str:
     texts = (
         _table(shape, isa, in_place=x, pairs=True) if own else _run_halves(shape, x) for x in (False, True)
     )
-    return "\n".join(['#include "library/pair_tile.h"\n', *texts])
+    return "\n".join([amx.c_text(), '#include "library/pair_tile.h"\n', *texts])
 
 
 def _run_halves(shape: TileShape, in_place: bool) -> str:

@@ -165,7 +165,7 @@ class Request:
 
     def feed(self, *arrays: Array) -> None:
         for index, array in enumerate(arrays):
-            array = self._held[index] = np.ascontiguousarray(array)
+            array = self._held[index] = np.asarray(array, order="C")
             data, size = c_void_p(array.ctypes.data), c_size_t(array.nbytes)
             given = (self.handle, c_size_t(index), data, size, sizes_of(array), array.ndim)
             check(self.c.gw_request_set_input(*given), self.c)

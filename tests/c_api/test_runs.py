@@ -135,6 +135,16 @@ def test_elements_of_all_widths(dtype: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, np.concatenate([given, given]))
 
 
+def test_scalars(tmp_path: Path) -> None:
+    b = gw.GraphBuilder()
+    b.output("y", b.add(b.input("x", "f32", ()), b.input("z", "f32", ())))
+    with Model(saved(b.compile(OPTIONS), tmp_path)) as model:
+        (y,) = model.run(np.array(1.5, np.float32), np.array(2, np.float32))
+        with pytest.raises(CError, match="input 'x' has 1 axes, expected 0"):
+            model.run(np.array([1.5], np.float32), np.array(2, np.float32))
+    assert (y.shape, y.item()) == ((), 3.5)
+
+
 # ---- guards and gears ----
 
 

@@ -145,3 +145,51 @@ def test_a_body_in_the_standard_may_violate_constraints_of_its_own_ops() -> None
     shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
     assert loss.dtype == ml_dtypes.bfloat16
     np.testing.assert_allclose(loss.astype(np.float32), -np.log(shares[[0, 1], [2, 1]]).mean(), rtol=0.01)
+
+
+@pytest.mark.parametrize("shape", [(5,), ("N",), ()])
+def test_a_scale_of_open_size_without_an_axis_is_one_number(shape: Shape) -> None:
+    """The default axis is 1, which these tensors do not have."""
+    inputs: dict[str, tuple[Any, Shape]] = {
+        "x": (np.float32, shape), "scale": (np.float32, ("K",)), "zero": (np.uint8, ("Z",)),
+    }  # fmt: skip
+    model = gw.compile(model_of("QuantizeLinear", 13, inputs))
+    x = np.full([5] if shape else [], 3, np.float32)
+    scale, zero = np.array([0.5], np.float32), np.array([4], np.uint8)
+    np.testing.assert_array_equal(model(x, scale, zero)[0], np.full(x.shape, 10))
+    with pytest.raises(gw.GraphwrightError, match="scale"):
+        model(x, np.ones(2, np.float32), zero)
+
+
+def test_positions_in_sequences_of_open_size() -> None:
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),
+        helper.make_node("Neg", ["x"], ["minus"]),
+        helper.make_node("SequenceInsert", ["s", "minus", "position"], ["longer"]),
+        helper.make_node("SequenceAt", ["longer", "position"], ["y"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2]),
+        helper.make_tensor_value_info("position", onnx.TensorProto.INT64, ["K"]),
+    ]
+    graph = helper.make_graph(nodes, "g", inputs, [onnx.ValueInfoProto(name="y")])
+    model = gw.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    assert model(np.array([1, 2], np.float32), np.array([1]))[0].tolist() == [-1, -2]
+
+
+def test_sequence_map_may_leave_out_outputs() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["a"]), helper.make_node("Exp", ["x"], ["b"])],
+        "body",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N"])],
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N"]) for name in "ab"],
+    )
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),
+        helper.make_node("SequenceMap", ["s"], ["", "mapped"], body=body),
+        helper.make_node("ConcatFromSequence", ["mapped"], ["y"], axis=0),
+    ]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N"])
+    graph = helper.make_graph(nodes, "g", [x], [onnx.ValueInfoProto(name="y")])
+    model = gw.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    np.testing.assert_allclose(model(np.zeros(2, np.float32))[0], np.ones(4))

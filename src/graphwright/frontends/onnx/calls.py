@@ -91,7 +91,8 @@ def body_of(
     version: int,
 ) -> onnx.FunctionProto | None:
     """The function body in the specification for these operands; None if there is none."""
-    resolved = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=node.input, output=node.output)
+    outputs = [name or f"unused {k}" for k, name in enumerate(node.output)]  # some bodies cannot omit one
+    resolved = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=node.input, output=outputs)
     resolved.attribute.extend(a.proto for a in attributes.values())
     types = [type_proto(v.type) if v is not None else onnx.TypeProto() for v in inputs]
     return schema_function(schema, resolved, types, version)

@@ -10,7 +10,7 @@ from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, STRING, DType, TensorType
-from graphwright.ops.core.common import FLOATS, NUMBERS, dtype_attribute, need_dtype
+from graphwright.ops.core.common import FLOATS, NUMBERS, dtype_attribute, need_dtype, need_scalar
 from graphwright.ops.core.gather import INDICES
 from graphwright.ops.core.shaping import known_dims, known_floats
 
@@ -37,8 +37,8 @@ class MelWeightMatrix(Op):
     def infer(self, at: Inference, *operands: Fact) -> TensorType:
         for fact, what in zip(operands, (*_INTEGERS, *_EDGES), strict=True):
             need_dtype(at, fact, INDICES if what in _INTEGERS else FLOATS, what)
-            if fact.type.is_static and fact.type.elements != 1:
-                raise at.fail(f"{what} is {fact.type}; it must be a scalar")
+            if fact.type.shape is not None:
+                need_scalar(at, fact, what)
         bands, length, rate = (known_dims(fact) for fact in operands[:3])
         if rate is not None:
             at.at_least(rate[0], 1, "the sample rate")

@@ -82,6 +82,9 @@ def _check_shape(at: Inference, x: Fact, scale: Fact, what: str, axis: int, bloc
     """
     if is_single(scale.shape):
         return
+    if scale.rank == 1 and not isinstance(scale.shape[0], int) and not -x.rank <= axis < x.rank:
+        at.equal(scale.shape[0], 1, f"elements of {what} for {x.type}, which has no axis {axis}")
+        return
     if not x.rank:
         raise at.fail(f"{what} is {scale.type}; for a scalar it must have one element")
     axis = at.axis(axis, x.rank)
@@ -126,7 +129,7 @@ def broadcastable_value(b: Builder, scale: Value, dims: tuple[Dim, ...], axis: i
     """:func:`broadcastable` as nodes."""
     rank_of(scale)
     own = scale.type.dims
-    if is_single(own):
+    if is_single(own) or not dims:
         return reshaped(b, scale, ())
     axis %= len(dims)
     if not block:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from graphwright.ir.op import Array, Fact, Inference
 from graphwright.ir.types import I32, I64, DType, TensorType, sequence_of
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.common import need_dtype, need_scalar
 from graphwright.ops.core.shaping import known_ints
 
 Types = tuple[TensorType, ...] | None
@@ -30,8 +30,8 @@ def need_position(at: Inference, position: Fact | None) -> None:
     if position is None:
         return
     need_dtype(at, position, {I32, I64}, "the position")
-    if position.type.shape not in (None, (), (1,)):
-        raise at.fail(f"the position is {position.type}; it must be a scalar")
+    if position.type.shape is not None:
+        need_scalar(at, position, "the position")
 
 
 def non_negative(position: int, count: int, last: int) -> int:

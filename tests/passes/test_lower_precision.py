@@ -50,6 +50,22 @@ def test_the_weights_of_the_package_take_half_the_memory(tmp_path: Any) -> None:
     assert np.array_equal(gw.load(tmp_path / "m.om")(x)[0], own(x)[0])
 
 
+@in_bf16
+@pytest.mark.parametrize("is_fast", [False, True])
+def test_convolutions_are_rounded_where_bf16_is_fast(is_fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "has_fast_bf16", lambda: is_fast)
+    rng = np.random.default_rng(2)
+    w, x = rng.standard_normal((32, 16, 1, 1)), rng.standard_normal((1, 16, 5, 7))
+    b = gw.GraphBuilder()
+    image = b.input("x", "f32", (1, 16, 5, 7))
+    b.output("y", b.conv(image, w.astype(np.float32)))
+    (y,) = b.compile(options={"precision": "bf16", "threads": 1})(x.astype(np.float32))
+    kept = BF16 if is_fast else np.float32
+    weights, pixels = (array.astype(kept).astype(np.float64) for array in (w[..., 0, 0], x))
+    expected = np.einsum("oi,nihw->nohw", weights, pixels)
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
+
+
 def test_an_unknown_value_names_the_legal_ones() -> None:
     with pytest.raises(gw.OptionError, match="takes one of default, bf16"):
         gw.CompileOptions(precision="fp8")

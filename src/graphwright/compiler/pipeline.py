@@ -39,7 +39,7 @@ from graphwright.passes.quantize_weights import quantize_weights
 from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
 from graphwright.passes.widen_halves import KEEP_EXCESS_PRECISION, WidenHalves
 from graphwright.records import dataclass, replace
-from graphwright.runtime.devices.target import multiplies_bf16
+from graphwright.runtime.devices.target import convolves_bf16, multiplies_bf16
 from graphwright.targets.base import Target
 
 
@@ -95,11 +95,13 @@ def _schedule(target: Target, _options: Options) -> tuple[Pass, ...]:
 
 
 def _precision(options: Options) -> tuple[Pass, ...]:
-    in_bf16 = options is _ALL_REQUESTS or multiplies_bf16(options)
+    everything = options is _ALL_REQUESTS
+    in_bf16 = everything or multiplies_bf16(options)
     if options.precision == "bf16" and not in_bf16:
         warn_once("bf16", "precision=bf16 is ignored, as this CPU has no AVX512-BF16: products stay f32")
-    lowered = lower_precision(options.precision) if in_bf16 else ()
-    return (*quantize_weights(options.weights), *lowered, WidenHalves(in_bf16))
+    convolutions = everything or convolves_bf16(options)
+    lowered = lower_precision(options.precision, convolutions=convolutions) if in_bf16 else ()
+    return (*quantize_weights(options.weights), *lowered, WidenHalves(in_bf16, convolutions))
 
 
 DEFAULT: Final = Options()

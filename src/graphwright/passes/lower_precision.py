@@ -4,7 +4,8 @@ it.
 Constant weights become bf16 and take half the memory. Left operands of matrix products are cast as well: the
 cast fuses into the kernel that computes them, which then stores half the bytes. Images stay f32, and
 convolutions round their channel blocks while reading. Sums, biases, norms, softmax, activations, reductions,
-and the inputs and outputs of the model stay f32.
+and the inputs and outputs of the model stay f32, and so do convolutions on CPUs whose bf16 instructions take
+longer than those of f32.
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ OPERANDS = Rest("operands")
 ATTENTION = P(ScaledDotProductAttention, OPERANDS, where=lambda op: op.precision is None)
 
 
-def lower_precision(precision: str) -> tuple[RulePass, ...]:
-    """The pass for a value of the option ``precision``; empty if it requests nothing."""
-    return (LOWER_PRECISION,) if precision == "bf16" else ()
+def lower_precision(precision: str, *, convolutions: bool) -> tuple[RulePass, ...]:
+    """The pass for a value of the option ``precision``; empty if it requests nothing. ``convolutions``:
+    whether they are faster in bf16.
+    """
+    if precision != "bf16":
+        return ()
+    return (LOWER_PRECISION if convolutions else LOWER_PRODUCTS,)
 
 
 def _refusal(m: Match) -> str | None:
@@ -63,11 +68,12 @@ def _attention(b: Builder, m: Match) -> Value:
     return result
 
 
+_PRODUCTS = (
+    Rule("product with constant weights", MATMUL, _refusal, _product),
+    Rule("attention", ATTENTION, always, _attention),
+)
+LOWER_PRODUCTS = RulePass("lower_precision", _PRODUCTS)
 LOWER_PRECISION = RulePass(
     "lower_precision",
-    (
-        Rule("product with constant weights", MATMUL, _refusal, _product),
-        Rule("convolution with constant weights", CONV, _conv_refusal, _convolution),
-        Rule("attention", ATTENTION, always, _attention),
-    ),
+    (*_PRODUCTS, Rule("convolution with constant weights", CONV, _conv_refusal, _convolution)),
 )

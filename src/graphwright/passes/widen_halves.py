@@ -36,9 +36,12 @@ IN_F32: Final = (MatMul, MaxPool, AveragePool, Resize, MatMulNBits)
 
 @dataclass(frozen=True)
 class WidenHalves(Pass):
-    """``in_bf16``: whether products of bf16 stay in bf16; otherwise their operands are widened too."""
+    """``in_bf16``: whether matrix products of bf16 stay in bf16; otherwise their operands are widened too.
+    ``convolutions``: the same for convolutions.
+    """
 
     in_bf16: bool = True
+    convolutions: bool = True
     name: str = "widen_halves"
 
     def run(self, module: Module, record: Record) -> bool:
@@ -65,7 +68,7 @@ class WidenHalves(Pass):
         if isinstance(op, MatMul) and self.in_bf16 and dtypes == {BF16}:
             return _narrowed(b, b(replace(op, precision=BF16), *node.inputs), node)
         if isinstance(op, Conv):
-            return _convolution(b, op, node, self.in_bf16)
+            return _convolution(b, op, node, self.convolutions)
         if isinstance(op, IN_F32) or (_is_arithmetic(op) and not _broadcasts(node)):
             return _narrowed(b, b(op, *(_wide(b, value) for value in node.inputs)), node)
         return None

@@ -65,6 +65,13 @@ def multiplies_bf16(options: Options) -> bool:
     return options.isa == "v4" and (_native.has_bf16() or _native.isa() != "v4")
 
 
+def convolves_bf16(options: Options) -> bool:
+    """Whether convolutions are faster in bf16 than in f32 on the target CPU (see :func:`multiplies_bf16`).
+    Those of matrices can use AMX, those of images have only AVX512-BF16.
+    """
+    return multiplies_bf16(options) and (_native.has_fast_bf16() or _native.isa() != "v4")
+
+
 @cache
 def kernel_library(isa: str) -> _native.Library:
     """The library of precompiled kernels that is part of this installation."""

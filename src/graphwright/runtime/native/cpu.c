@@ -45,6 +45,11 @@ int gw_cpu_has_bf16(void) {
     return strcmp(gw_cpu_isa(), "v4") == 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
 }
 
+int gw_cpu_has_fast_bf16(void) {
+    uint32_t a, b, c, d;
+    return gw_cpu_has_bf16() && __get_cpuid(0, &a, &b, &c, &d) && c != signature_INTEL_ecx;
+}
+
 static int affinity_count(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)

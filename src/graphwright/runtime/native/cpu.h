@@ -7,6 +7,10 @@ const char *gw_cpu_isa(void);
 /* Whether a "v4" CPU has AVX512-BF16: CPUID leaf 7, subleaf 1, EAX bit 5. */
 int gw_cpu_has_bf16(void);
 
+/* Whether AVX512-BF16 multiplies faster than f32 FMAs. On Intel's CPUs, an instruction takes as long as four
+ * FMAs. */
+int gw_cpu_has_fast_bf16(void);
+
 /* The number of CPUs that this process may use, by affinity and cgroup quota, at least 1. */
 int gw_cpu_count(void);
 

@@ -244,6 +244,7 @@ NB_MODULE(_native, m) {
     define_exceptions(m);
     m.def("isa", gw_cpu_isa);
     m.def("has_bf16", [] { return gw_cpu_has_bf16() != 0; });
+    m.def("has_fast_bf16", [] { return gw_cpu_has_fast_bf16() != 0; });
     m.def("cpu_count", gw_cpu_count);
     m.def("threads", gw_pool_threads);
     m.def("set_threads", set_threads, nb::arg("threads"));

@@ -34,6 +34,9 @@ def isa() -> str:
 def has_bf16() -> bool:
     """Whether this CPU has AVX512-BF16 in addition to ``"v4"``."""
 
+def has_fast_bf16() -> bool:
+    """Whether AVX512-BF16 multiplies faster than f32 FMAs."""
+
 def cpu_count() -> int:
     """The number of CPUs that this process may use, by affinity and cgroup quota."""
 

@@ -20,9 +20,10 @@ A minimal op::
         samples = (Sample(Relu(), (arg(F32, 2, 3),)),)
 
 Optional interfaces are further base classes: ``PaddingRule`` (ir/padding), ``BlockedForm`` (ir/blocked_form),
-``BoundedForm`` (ir/bounded_form), ``CopiesElements`` (ir/copied_elements), ``Arithmetic`` (ir/arithmetic),
-``MovesAxes`` and ``Concatenates`` (ir/moved_axes). Ops with regions are in ir/region_op. The argument of
-``infer`` is in ir/inference, and the argument of import functions in ir/importer.
+``BoundedForm`` (ir/bounded_form), ``CopiesElements`` (ir/copied_elements), ``OutputChannels``
+(ir/output_channels), ``Arithmetic`` (ir/arithmetic), ``MovesAxes`` and ``Concatenates`` (ir/moved_axes). Ops
+with regions are in ir/region_op. The argument of ``infer`` is in ir/inference, and the argument of import
+functions in ir/importer.
 """
 
 from __future__ import annotations

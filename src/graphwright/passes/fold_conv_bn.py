@@ -23,11 +23,10 @@ from graphwright.ops.nn.batch_normalization import BatchNormalization
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.passes.base import RulePass
-from graphwright.records import replace
 
 X, W, BIAS, C = Var("x"), Const("weight"), Opt("bias"), Const("c")
 SCALE, SHIFT, MEAN, VARIANCE = Const("scale"), Const("shift"), Const("mean"), Const("variance")
-CONTRACTION = P((Conv, ConvTranspose, Gemm), X, W, BIAS, once=True)
+CONTRACTION = P[Conv | ConvTranspose | Gemm]((Conv, ConvTranspose, Gemm), X, W, BIAS, once=True)
 DROWNED = 2.0**64
 """A bias of at least this many times the smallest subnormal hides what underflow takes from a weight: in f32,
 as long as the magnitudes of the summed operands add up to less than 2**40. No f16 is that large.
@@ -85,9 +84,9 @@ def _lost(m: Match, affine: Affine) -> str | None:
     tiny = float(info.smallest_normal)
     drowned = tiny * (2.0**-7 if is_bf16 else float(info.eps)) * DROWNED
     with np.errstate(all="ignore"):
-        before = _largest_of_features(op, w)
+        before = np.abs(op.weights_by_channel(w)).max(1, initial=0).astype(np.float64)
         after = before * np.abs(scale)
-        shifted = _bias(m, op, scale) * scale + shift
+        shifted = _bias(m, op.with_whole_bias()[1]) * scale + shift
         for what, numbers in (("weights", after), ("biases", shifted)):
             if bool((np.isfinite(numbers) & ~np.isfinite(numbers.astype(w.dtype))).any()):
                 return f"the folded {what} would overflow"
@@ -96,52 +95,28 @@ def _lost(m: Match, affine: Affine) -> str | None:
     return None
 
 
-def _largest_of_features(op: Op, w: Array) -> Array:
-    """The largest weight magnitude per output channel, in float64."""
-    if isinstance(op, ConvTranspose):  # [C, M/group, K...]
-        w = w.reshape(op.group, -1, *w.shape[1:]).swapaxes(1, 2).reshape(op.group * w.shape[1], -1)
-    elif isinstance(op, Gemm) and not op.trans_b:
-        w = w.T
-    largest: Array = np.abs(w.reshape(len(w), -1)).max(1, initial=0)
-    return largest.astype(np.float64)
-
-
-def _bias(m: Match, op: Op, scale: Array) -> Array:
-    """The bias per output channel, in float64."""
+def _bias(m: Match, factor: float) -> Array:
+    """The bias per output channel times ``factor``, in float64."""
     given = m.constant(BIAS)
     if given is None:
         return np.zeros(_channels(m))
-    beta = op.beta if isinstance(op, Gemm) else 1.0
-    return np.broadcast_to(given.astype(np.float64) * beta, scale.shape)
+    return np.broadcast_to(given.astype(np.float64) * factor, _channels(m))
 
 
 def _folded(b: Builder, m: Match, affine: Affine) -> Value:
     """The product with ``affine`` folded into its weights and bias."""
     scale, shift = affine
     weight = m[W]
-    op = m.op(CONTRACTION)
-    bias = _bias(m, op, scale)
-    if isinstance(op, Gemm):  # beta * C becomes the bias
-        op = replace(op, beta=1.0)
+    op, factor = m.op(CONTRACTION).with_whole_bias()
+    bias = _bias(m, factor)
     dtype = m.array(W).dtype
     with np.errstate(all="ignore"):
         shifted = (bias * scale + shift).astype(dtype)
         if not bool((scale == 1).all()):
             wide = m.array(W).astype(np.float64)
-            weight = b.const((wide * _along_features(op, scale, wide.shape)).astype(dtype))
+            weight = b.const((wide * op.along_channels(scale, wide.shape)).astype(dtype))
     result: Value = b(op, m[X], weight, b.const(shifted))
     return result
-
-
-def _along_features(op: Op, scale: Array, weight: tuple[int, ...]) -> Array:
-    """``scale`` in a shape that broadcasts along the output channels of the weights."""
-    if isinstance(op, Gemm):
-        return scale[:, None] if op.trans_b else scale[None, :]
-    rest = (1,) * (len(weight) - 2)
-    if isinstance(op, ConvTranspose):  # [C, M/group, K...]: group g of the rows makes features g*M/group...
-        per_group = scale.reshape(op.group, weight[1])
-        return np.repeat(per_group, weight[0] // op.group, axis=0).reshape(*weight[:2], *rest)
-    return scale.reshape(-1, 1, *rest)
 
 
 def _rule(

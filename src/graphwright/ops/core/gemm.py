@@ -11,6 +11,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.output_channels import OutputChannels
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
@@ -18,10 +19,11 @@ from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.common import NUMBERS, like, need_broadcast, need_dtype, quiet, same_dtype, widened
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.transpose import Transpose
+from graphwright.records import replace
 
 
 @op("Gemm")
-class Gemm(Arithmetic, PaddingRule, Op):
+class Gemm(Arithmetic, OutputChannels, PaddingRule, Op):
     """``alpha * A @ B + beta * C`` of matrices. ``trans_a`` and ``trans_b`` transpose ``A`` and ``B``; the
     optional ``C`` is broadcast to the product.
     """
@@ -53,6 +55,15 @@ class Gemm(Arithmetic, PaddingRule, Op):
 
     def operations(self, node: Node) -> Dim:
         return 2 * product(node.output.type.dims) * node.operand(0).type.dims[-2 if self.trans_a else -1]
+
+    def weights_by_channel(self, weights: Array) -> Array:
+        return weights if self.trans_b else weights.T
+
+    def along_channels(self, scale: Array, weights: tuple[int, ...]) -> Array:
+        return scale[:, np.newaxis] if self.trans_b else scale[np.newaxis, :]
+
+    def with_whole_bias(self) -> tuple[Gemm, float]:
+        return replace(self, beta=1.0), self.beta
 
     @quiet
     def reference(self, a: Array, b: Array, c: Array | None = None) -> Array:

@@ -25,6 +25,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
+from graphwright.ir.output_channels import OutputChannels
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
@@ -56,7 +57,7 @@ padding.
 
 
 @op("Conv")
-class Conv(Arithmetic, BlockedForm, PaddingRule, Op):
+class Conv(Arithmetic, BlockedForm, OutputChannels, PaddingRule, Op):
     """Convolution (cross-correlation) of x[N, C, D...] with w[M, C/group, K...], plus the optional bias[M]:
     y[N, M, D'...].
 
@@ -103,6 +104,12 @@ class Conv(Arithmetic, BlockedForm, PaddingRule, Op):
 
     def operations(self, node: Node) -> Dim:
         return convolution_operations(node)
+
+    def weights_by_channel(self, weights: Array) -> Array:
+        return weights.reshape(len(weights), -1)
+
+    def along_channels(self, scale: Array, weights: tuple[int, ...]) -> Array:
+        return scale.reshape(-1, *(1,) * (len(weights) - 1))
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         if any(padded.axes(value) for value in node.inputs[1:]):

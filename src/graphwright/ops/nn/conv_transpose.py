@@ -25,6 +25,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
+from graphwright.ir.output_channels import OutputChannels
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, maximum, product, symbol
 from graphwright.ir.types import F32, F64, TensorType
@@ -47,7 +48,7 @@ from graphwright.records import replace
 
 
 @op("ConvTranspose")
-class ConvTranspose(Arithmetic, BlockedForm, PaddingRule, Op):
+class ConvTranspose(Arithmetic, BlockedForm, OutputChannels, PaddingRule, Op):
     """Transposed convolution of x[N, C, D...] with w[C, M/group, K...], plus the optional bias[M]: y[N, M,
     D'...].
 
@@ -128,6 +129,17 @@ class ConvTranspose(Arithmetic, BlockedForm, PaddingRule, Op):
 
     def operations(self, node: Node) -> Dim:
         return 2 * product(node.operand(0).type.dims) * product(node.operand(1).type.dims[1:])
+
+    def weights_by_channel(self, weights: Array) -> Array:
+        channels, per_group, *_ = weights.shape
+        grouped = weights.reshape(self.group, channels // self.group, per_group, -1)
+        return grouped.swapaxes(1, 2).reshape(self.group * per_group, -1)
+
+    def along_channels(self, scale: Array, weights: tuple[int, ...]) -> Array:
+        """Rows of group g of the weights make the output channels g * M/group and following."""
+        channels, per_group, *taps = weights
+        by_row = np.repeat(scale.reshape(self.group, per_group), channels // self.group, axis=0)
+        return by_row.reshape(channels, per_group, *(1 for _ in taps))
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         """Padding of a spatial axis would add to valid elements, because windows overlap."""

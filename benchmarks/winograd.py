@@ -59,12 +59,17 @@ def calls(isa: Isa, channels: int, size: int) -> dict[str, list[Callable[[], Non
         )
     }  # fmt: skip
     for m, symbol in winograd.SYMBOLS.items():
-        args = winograd.dense_args(m, isa, 1, channels, channels, size, size, pads=(1, 1, 1, 1))
+        args = winograd.dense_args(m, isa, _conv(channels, size), pads=(1, 1, 1, 1))
         found[f"F{m}"] = runs(
             library(winograd, isa)[symbol], (m + 2) * 4, args,
             winograd.grid(m, isa, args), winograd.scratch_bytes(m, isa, args),
         )  # fmt: skip
     return found
+
+
+def _conv(channels: int, size: int) -> winograd.Conv3x3:
+    """One square image, with as many output channels as input channels."""
+    return winograd.Conv3x3(1, channels, channels, size, size)
 
 
 def measure(isa: Isa, channels: int, size: int) -> Iterator[str]:
@@ -100,7 +105,7 @@ def main(arguments: list[str]) -> None:
     for isa in isas:
         for shape in shapes:
             channels, size = map(int, shape.split("x"))
-            chosen = winograd_cost.choose(isa, 1, channels, channels, size, size)
+            chosen = next(iter(winograd_cost.ranked(isa, _conv(channels, size))))
             print(
                 f"{isa.name} {shape}, chosen {chosen}: {'; '.join(measure(isa, channels, size))}", flush=True
             )

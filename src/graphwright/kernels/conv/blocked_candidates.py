@@ -22,6 +22,7 @@ from graphwright.kernels.conv import (
     winograd_transforms,
 )
 from graphwright.kernels.conv.sliding import Sliding, sliding
+from graphwright.kernels.conv.winograd import Conv3x3
 from graphwright.kernels.kernel_choice import NotTaken, WhyNot
 from graphwright.kernels.launch import Launch, Run, only_where
 from graphwright.kernels.library.abi import Abi
@@ -113,7 +114,7 @@ class BlockedConvolution:
         counts = two_axes(self.call.node.output.type.dims)[2:]
         oh, ow = (nominal(dim, context.symbols, _LARGE_SIZES) for dim in counts)
         count = images if isinstance(images, int) else 1
-        ranked = winograd_cost.ranked(context.isa, count, cin, cout, oh, ow, self.in_bf16)
+        ranked = winograd_cost.ranked(context.isa, Conv3x3(count, cin, cout, oh, ow), self.in_bf16)
         forms = [None if form == "direct" else Form(form) for form in ranked]
         chosen = self._chosen(forms, context) if self._is_static else forms[0]
         for form, ns in zip(forms, ranked.values(), strict=True):
@@ -157,7 +158,7 @@ class BlockedConvolution:
         """The launch, and a Dim that is 1 if it is predicted to be faster than the direct kernel, else 0."""
         cout, cin = self.w.type.sizes[:2]
         m, isa, images, sizes = form.tile, context.isa, self.x.type.dims[0], self._sizes
-        blocking = form.blocking(winograd.blocking(m, isa, images, cin, cout, *sizes[2:]))
+        blocking = form.blocking(winograd.blocking(m, isa, Conv3x3(images, cin, cout, *sizes[2:])))
         args = winograd.WinogradArgs(*(
             images, cin, cout, *sizes, *self.window.pads[:2], *block_strides(self.x), *self._strides,
             *self.call.epilogue.args, *blocking,

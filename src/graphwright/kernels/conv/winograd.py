@@ -20,7 +20,7 @@ in order, for any division into chunks.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.conv.arguments import BlockedOperandArgs
@@ -115,12 +115,23 @@ def scratch_bytes(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     return 4 * ((m + 2) ** 2 * (inputs + products) + weights)
 
 
-def blocking(m: int, isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim) -> tuple[Dim, Dim]:
+class Conv3x3(NamedTuple):
+    """The sizes of a convolution that Winograd's forms can compute."""
+
+    images: Dim
+    cin: int
+    cout: int
+    oh: Dim
+    ow: Dim
+
+
+def blocking(m: int, isa: Isa, conv: Conv3x3) -> tuple[Dim, Dim]:
     """``block_tiles`` and ``unit_groups``, which depend only on sizes. A block has as many tiles as the L2
     cache holds planes for; or more, if rereading the planes for each group of outputs moves fewer bytes than
     rereading the weights for each block. If there are few blocks, each is divided into two units, for two
     threads.
     """
+    images, cin, cout, oh, ow = conv
     width = product_vectors(isa) * isa.lanes
     groups, planes = -(-cout // width), 4 * (m + 2) ** 2
     room = isa.machine.l2.bytes * _PLANES_SHARE // 100
@@ -136,16 +147,17 @@ def blocking(m: int, isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Di
 
 
 def dense_args(
-    m: int, isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim, *,
+    m: int, isa: Isa, conv: Conv3x3, *,
     pads: tuple[int, int, int, int] = (0, 0, 0, 0), act: int = 0, lo: int = 0, hi: int = 0,
 ) -> WinogradArgs:  # fmt: skip
     """The arguments for dense operands; ``pads``: top, left, bottom, right; ``lo``, ``hi``: f32 bits."""
+    _, cin, cout, oh, ow = conv
     h, w = oh + 2 - pads[0] - pads[2], ow + 2 - pads[1] - pads[3]
-    block_tiles, unit_groups = blocking(m, isa, images, cin, cout, oh, ow)
+    block_tiles, unit_groups = blocking(m, isa, conv)
     x_strides = _dense_strides(isa, cin, h, w)
     y_strides = _dense_strides(isa, cout, oh, ow)
     return WinogradArgs(
-        images, cin, cout, h, w, oh, ow, pads[0], pads[1], *x_strides, *y_strides, *y_strides,
+        conv.images, cin, cout, h, w, oh, ow, pads[0], pads[1], *x_strides, *y_strides, *y_strides,
         act, lo, hi, block_tiles, unit_groups,
     )  # fmt: skip
 

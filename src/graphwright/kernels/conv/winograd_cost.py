@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -9,6 +10,7 @@ from graphwright.cost.images import bf16_direct_work, direct_work
 from graphwright.cost.predict import Work, cycles_ns, overlapped, predict
 from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum, numbers
 from graphwright.kernels.conv.winograd import (
+    Conv3x3,
     WinogradArgs,
     dense_args,
     output_groups,
@@ -69,12 +71,12 @@ def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     return overlapped(predict(products, machine), stream) + cycles_ns(transforms, machine)
 
 
-def _direct_ns(isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim, in_bf16: bool = False) -> Dim:
+def _direct_ns(isa: Isa, conv: Conv3x3, in_bf16: bool = False) -> Dim:
     """The predicted time of direct convolution for the same sizes."""
+    pixels = conv.images * conv.oh * conv.ow
     if in_bf16:
-        pixels = images * oh * ow
-        return predict(bf16_direct_work(isa.lanes, pixels, cin, cout, 9, pixels), isa.machine)
-    return predict(direct_work(isa.lanes, images * oh * ow, cout, 9 * cin), isa.machine)
+        return predict(bf16_direct_work(isa.lanes, pixels, conv.cin, conv.cout, 9, pixels), isa.machine)
+    return predict(direct_work(isa.lanes, pixels, conv.cout, 9 * conv.cin), isa.machine)
 
 
 def pays(m: int, isa: Isa, args: WinogradArgs) -> Dim:
@@ -82,29 +84,18 @@ def pays(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     time.
     """
     cin, cout = numbers((args.cin, args.cout))
-    direct = _direct_ns(isa, args.images, cin, cout, args.oh, args.ow)
+    direct = _direct_ns(isa, Conv3x3(args.images, cin, cout, args.oh, args.ow))
     return minimum(1, maximum(0, direct - work_ns(m, isa, args)))
 
 
 @lru_cache(maxsize=KEPT)
-def choose(
-    isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int, in_bf16: bool = False
-) -> Literal["direct", 2, 4]:
-    """The first of :func:`ranked`."""
-    return next(iter(ranked(isa, images, cin, cout, oh, ow, in_bf16)))
-
-
-def ranked(
-    isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int, in_bf16: bool = False
-) -> dict[Literal["direct", 2, 4], int]:
+def ranked(isa: Isa, conv: Conv3x3, in_bf16: bool = False) -> Mapping[Literal["direct", 2, 4], int]:
     """The predicted nanoseconds of direct convolution and of Winograd with 2 x 2 and 4 x 4 tiles on dense
-    blocked images, fastest first. ``in_bf16``: the direct convolution is in bf16.
+    blocked images of static sizes, fastest first. ``in_bf16``: the direct convolution is in bf16.
     """
-    costs: dict[Literal["direct", 2, 4], Dim] = {
-        "direct": _direct_ns(isa, images, cin, cout, oh, ow, in_bf16)
-    }
+    costs: dict[Literal["direct", 2, 4], Dim] = {"direct": _direct_ns(isa, conv, in_bf16)}
     forms: tuple[Literal[2, 4], ...] = (2, 4)
     for m in forms:
-        costs[m] = work_ns(m, isa, dense_args(m, isa, images, cin, cout, oh, ow, pads=(1, 1, 1, 1)))
+        costs[m] = work_ns(m, isa, dense_args(m, isa, conv, pads=(1, 1, 1, 1)))
     known = {form: evaluate(cost, {}) for form, cost in costs.items()}
     return {form: known[form] for form in sorted(known, key=known.__getitem__)}

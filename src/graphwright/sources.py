@@ -54,7 +54,7 @@ def open_source(arguments: EntryArguments, options: Options) -> Module | Opened:
 def source_files(arguments: EntryArguments, source: Module | Opened) -> frozenset[FileId]:
     """The files from which ``source``, the opened source of an entry, was read."""
     if isinstance(source, Opened):
-        return frozenset(source.folder.files)
+        return frozenset(source.files.read)
     file = _torch_file(arguments.source)
     return frozenset() if file is None else frozenset({file_id(os.stat(file))})
 

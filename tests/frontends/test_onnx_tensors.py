@@ -17,7 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 from graphwright.errors import ModelError
 from graphwright.frontends.onnx import load, open_model
 from graphwright.frontends.onnx.faults import Fault
-from graphwright.frontends.onnx.tensors import ModelFiles, sparse_to_array, to_array
+from graphwright.frontends.onnx.model_files import ModelFiles
+from graphwright.frontends.onnx.tensors import sparse_to_array, to_array
 from tests.frontends.support import model_of, run, tensor_info
 
 NOWHERE = ModelFiles(None)

@@ -157,7 +157,7 @@ def autofuse(
         outside=written.outside,
         likely_sizes=written.likely_sizes,
         standalone=alone,
-        read=frozenset(opened.folder.files),
+        read=frozenset(opened.files.read),
     )
 
 

@@ -9,7 +9,7 @@ import onnx
 from onnx import defs, helper
 from onnx.backend.base import Backend, BackendRep
 
-from graphwright.frontends.onnx.tensors import onnx_number
+from graphwright.frontends.onnx.dtypes import onnx_number
 from graphwright.ir.arrays import np
 from graphwright.ir.dtypes import dtype_of
 from graphwright.onnxruntime.environment import get_device

@@ -78,7 +78,7 @@ class Served:
         for info in proto.graph.input if form.with_axes else ():
             if info.name in form.with_axes:
                 info.type.tensor_type.ClearField("shape")
-        return gw.compile(Opened(proto, self._opened.folder, Module()), options=self._options)
+        return gw.compile(Opened(proto, self._opened.files, Module()), options=self._options)
 
 
 def serve(source: Source, given: SessionOptions, options: Options) -> Served:

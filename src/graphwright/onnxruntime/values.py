@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from graphwright.frontends.onnx.tensors import dtype_from_onnx, onnx_number
+from graphwright.frontends.onnx.dtypes import dtype_from_onnx, onnx_number
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING, DType, dtype_of, optional_of
 from graphwright.onnxruntime.devices import require_cpu

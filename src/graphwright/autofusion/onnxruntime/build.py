@@ -19,7 +19,7 @@ from graphwright.autofusion.onnxruntime.programs import program_module
 from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.export.onnx import OnnxModel
-from graphwright.frontends.onnx.tensors import onnx_number
+from graphwright.frontends.onnx.dtypes import onnx_number
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.subgraph import Subgraph

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from graphwright.frontends.onnx.tensors import onnx_number
+from graphwright.frontends.onnx.dtypes import onnx_number
 from graphwright.ir.exporter import CannotExport
 from graphwright.ir.op import Array
 from graphwright.ir.symbols import Expr

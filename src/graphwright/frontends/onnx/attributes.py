@@ -10,7 +10,8 @@ import onnx
 from onnx import defs
 
 from graphwright.frontends.onnx.faults import Fault, text
-from graphwright.frontends.onnx.tensors import ModelFiles, sparse_to_array, to_array
+from graphwright.frontends.onnx.model_files import ModelFiles
+from graphwright.frontends.onnx.tensors import sparse_to_array, to_array
 from graphwright.frontends.onnx.types import dtype_of_proto
 
 A = onnx.AttributeProto
@@ -30,7 +31,7 @@ def type_name(kind: int) -> str:
     return names.get(kind, f"type {kind}")
 
 
-def value_of(attribute: onnx.AttributeProto, folder: ModelFiles) -> Any:
+def value_of(attribute: onnx.AttributeProto, files: ModelFiles) -> Any:
     """The value: an int, float, str, tuple of these, array, tuple of arrays, or DType (for a type
     attribute).
     """
@@ -38,11 +39,11 @@ def value_of(attribute: onnx.AttributeProto, folder: ModelFiles) -> Any:
     if kind in _PLAIN:
         return _PLAIN[kind](attribute)
     if kind == A.TENSOR:
-        return to_array(attribute.t, folder)
+        return to_array(attribute.t, files)
     if kind == A.TENSORS:
-        return tuple(to_array(tensor, folder) for tensor in attribute.tensors)
+        return tuple(to_array(tensor, files) for tensor in attribute.tensors)
     if kind == A.SPARSE_TENSOR:
-        return sparse_to_array(attribute.sparse_tensor, folder)
+        return sparse_to_array(attribute.sparse_tensor, files)
     if kind == A.TYPE_PROTO:
         return dtype_of_proto(attribute.tp)
     name = text(attribute.name)

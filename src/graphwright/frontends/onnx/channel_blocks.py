@@ -16,7 +16,8 @@ import onnx
 from onnx import helper
 
 from graphwright import log
-from graphwright.frontends.onnx.tensors import ModelFiles, to_array
+from graphwright.frontends.onnx.model_files import ModelFiles
+from graphwright.frontends.onnx.tensors import to_array
 from graphwright.ops.contrib.nchwc import DOMAIN
 from graphwright.ops.core.reshape import Reshape
 
@@ -25,7 +26,7 @@ _CPU = Path("/proc/cpuinfo")
 
 
 def with_block_size(
-    nodes: Sequence[onnx.NodeProto], graph: onnx.GraphProto, folder: ModelFiles
+    nodes: Sequence[onnx.NodeProto], graph: onnx.GraphProto, files: ModelFiles
 ) -> Sequence[onnx.NodeProto]:
     """``nodes`` of ``graph``, in which the nodes of the domain have an attribute ``block``.
 
@@ -34,7 +35,7 @@ def with_block_size(
     graphs = list(_graphs(graph))
     if not any(node.domain == DOMAIN for each in graphs for node in each.node):
         return nodes
-    found = next((size for each in graphs for size in _evidence(each, folder)), None)
+    found = next((size for each in graphs for size in _evidence(each, files)), None)
     if found is None:
         found = _of_this_machine()
         message = (
@@ -78,7 +79,7 @@ def _is_reshape(node: onnx.NodeProto, blocked: set[str]) -> bool:
     return node.op_type == Reshape.name and not node.domain and blocked.issuperset(node.input[:1])
 
 
-def _evidence(graph: onnx.GraphProto, folder: ModelFiles) -> Iterator[int]:
+def _evidence(graph: onnx.GraphProto, files: ModelFiles) -> Iterator[int]:
     """The block sizes that single nodes prove."""
     tensors: Mapping[str, onnx.TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
     blocked, channels_of = _blocked(graph), dict[str, int]()
@@ -86,7 +87,7 @@ def _evidence(graph: onnx.GraphProto, folder: ModelFiles) -> Iterator[int]:
         x, y = next(iter(node.input), ""), next(iter(node.output), "")
         constant = tensors.get(node.input[1]) if len(node.input) > 1 else None
         if constant is not None and _is_reshape(node, blocked) and constant.dims == [5]:
-            yield _LARGE if to_array(constant, folder)[-1] == _LARGE else _SMALL
+            yield _LARGE if to_array(constant, files)[-1] == _LARGE else _SMALL
         if node.domain != DOMAIN:
             continue
         channels = _channels(node)

@@ -127,7 +127,7 @@ class GraphReader:
             raise Fault("import", f"{name!r} receives {given}", "export the model again")
         module, constraints = self.module, dict(self.module.symbols.constraints)
         builder = Builder(module, Graph(name), sources=outer.builder.sources)
-        scope = Scope(builder, outer.frame, outer.folder, outer, outer.depth + 1)
+        scope = Scope(builder, outer.frame, outer.files, outer, outer.depth + 1)
         for position, info in enumerate(proto.input):
             type = receives[position] if receives else tensor_type(info, self.dims)
             value = builder.graph.add_input(type, text(info.name))
@@ -143,7 +143,7 @@ class GraphReader:
         """Reads a subgraph without inputs into the outer graph. Returns its outputs."""
         if proto.input:
             raise Fault("import", f"{name!r} has inputs and cannot be inlined")
-        scope = Scope(outer.builder, outer.frame, outer.folder, outer, outer.depth + 1)
+        scope = Scope(outer.builder, outer.frame, outer.files, outer, outer.depth + 1)
         return self._read_body(proto, scope, [info.name for info in proto.output], name)
 
     def _read_body(
@@ -281,7 +281,7 @@ class GraphReader:
             raise Fault("inputs", f"function {call.key[1]} takes {given}")
         # a body of the specification contains the subgraphs of the node, which may read outer values
         outer = scope if call.source else None
-        body = Scope(scope.builder, frame_of(call, scope), scope.folder, outer, scope.depth + 1)
+        body = Scope(scope.builder, frame_of(call, scope), scope.files, outer, scope.depth + 1)
         for position, name in enumerate(function.input):
             body.bind(text(name), call.inputs[position] if position < len(call.inputs) else None)
         sources = scope.builder.sources

@@ -14,11 +14,12 @@ from graphwright.frontends.onnx.channel_blocks import with_block_size
 from graphwright.frontends.onnx.faults import Fault, Report, text
 from graphwright.frontends.onnx.foreign import ForeignNodes
 from graphwright.frontends.onnx.graph import GraphReader
+from graphwright.frontends.onnx.model_files import ModelFiles
 from graphwright.frontends.onnx.opsets import opset_versions
 from graphwright.frontends.onnx.order import reads
 from graphwright.frontends.onnx.read import Source, read
 from graphwright.frontends.onnx.scope import POISON, Frame, Scope
-from graphwright.frontends.onnx.tensors import ModelFiles, mapped_contents
+from graphwright.frontends.onnx.tensors import mapped_contents
 from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module, Role, Signature
@@ -38,7 +39,7 @@ class Opened:
     """A parsed model, and an empty module whose constant pool has started to hash the weights."""
 
     model: onnx.ModelProto
-    folder: ModelFiles
+    files: ModelFiles
     module: Module
 
 
@@ -48,11 +49,11 @@ def open_model(source: Source, external_data: Path | None = None) -> Opened:
 
     ``external_data``: a second folder that may contain external data, besides the folder of the model.
     """
-    model, folder = read(source, external_data)
+    model, files = read(source, external_data)
     module = Module()
-    if contents := mapped_contents(model.graph.initializer, folder):
+    if contents := mapped_contents(model.graph.initializer, files):
         module.constants.hash_in_background(contents)
-    return Opened(model, folder, module)
+    return Opened(model, files, module)
 
 
 def load(
@@ -102,7 +103,7 @@ def _read_model(
     foreign = ForeignNodes(model.graph) if keep_foreign else None
     reader = GraphReader(module, model.functions, report, foreign)
     builder, _ = new_graph(module, "main", ())
-    scope = Scope(builder, frame, opened.folder)
+    scope = Scope(builder, frame, opened.files)
     module.metadata = {text(entry.key): text(entry.value) for entry in model.metadata_props}
     named, data = _inputs(opened, report, constants)
     _check_names(report, named, data, shapes, constants)
@@ -115,7 +116,7 @@ def _read_model(
     for name, info in (data | {name: named[name] for name in constants if name in named}).items():
         _read_input(reader, scope, name, info, shapes.get(name), constants)
     reader.read_initializers(model.graph, scope)
-    reader.read_nodes(with_block_size(nodes, model.graph, opened.folder), scope)
+    reader.read_nodes(with_block_size(nodes, model.graph, opened.files), scope)
     if reader.incomplete:
         reader.report_all_unsupported(model.graph, frame.opsets)
     if not names:

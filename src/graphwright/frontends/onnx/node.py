@@ -75,7 +75,7 @@ class OnnxNode:
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as int, float, str, tuple or array; ``default`` if absent. Graphs: :meth:`region`."""
         given = self._attributes.get(name)
-        return default if given is None else value_of(given.proto, given.scope.folder)
+        return default if given is None else value_of(given.proto, given.scope.files)
 
     def required_attr(self, name: str) -> Any:
         """An attribute. Raises Fault if it is absent."""

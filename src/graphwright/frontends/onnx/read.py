@@ -14,8 +14,8 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no stubs
 
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.frontends.onnx.model_files import ModelFiles
 from graphwright.frontends.onnx.ort_format import DamagedError, is_ort_format, model_of
-from graphwright.frontends.onnx.tensors import ModelFiles
 from graphwright.frontends.onnx.wire import detach_weights
 from graphwright.ir.mapped import MappedFile
 from graphwright.ir.names import terminal
@@ -30,9 +30,9 @@ Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | Bi
 def read(source: Source, external_data: Path | None = None) -> tuple[onnx.ModelProto, ModelFiles]:
     """The model and its files. ``external_data`` is a second folder with external data. Raises ModelError."""
     if isinstance(source, onnx.ModelProto):
-        return _checked(source, "the model", b""), ModelFiles(None, also=external_data)
+        return _checked(source, "the model", b""), ModelFiles(None, extra_folder=external_data)
     if isinstance(source, bytes | bytearray | memoryview):
-        return _from_bytes(bytes(source), "the model's bytes", ModelFiles(None, also=external_data))
+        return _from_bytes(bytes(source), "the model's bytes", ModelFiles(None, extra_folder=external_data))
     if not isinstance(source, str | os.PathLike):
         return _from_file(source, external_data)
     if not os.fspath(source):
@@ -45,13 +45,13 @@ def _from_path(path: Path, external_data: Path | None) -> tuple[onnx.ModelProto,
     try:
         mode = path.stat().st_mode if path.exists() else 0
         if stat.S_ISFIFO(mode):
-            return _from_bytes(path.read_bytes(), shown, ModelFiles(None, also=external_data))
+            return _from_bytes(path.read_bytes(), shown, ModelFiles(None, extra_folder=external_data))
         if not stat.S_ISREG(mode):
             raise _not_a_file(path, shown, is_there=bool(mode))
-        folder = ModelFiles(path.parent, also=external_data, model=path)
-        folder.note(path)
+        files = ModelFiles(path.parent, extra_folder=external_data, path=path)
+        files.note(path)
         with path.open("rb") as file:
-            return _parsed(_mapped(file), shown, folder)
+            return _parsed(_mapped(file), shown, files)
     except (OSError, ValueError) as error:
         reason = terminal(str(getattr(error, "strerror", None) or error))
         raise ModelError(Diagnostic("file", f"cannot be read: {reason}", shown)) from error
@@ -78,14 +78,14 @@ def _from_file(file: BinaryIO, external_data: Path | None) -> tuple[onnx.ModelPr
     data = file.read()
     if not isinstance(data, bytes):
         raise ModelError(Diagnostic("source", "the file is open as text", shown, 'open it with "rb"'))
-    folder = ModelFiles(None if path is None else path.parent, also=external_data, model=path)
+    files = ModelFiles(None if path is None else path.parent, extra_folder=external_data, path=path)
     if path is not None:
-        folder.note(path)
-    return _from_bytes(data, shown, folder)
+        files.note(path)
+    return _from_bytes(data, shown, files)
 
 
-def _from_bytes(data: bytes, shown: str, folder: ModelFiles) -> tuple[onnx.ModelProto, ModelFiles]:
-    return _parsed(memoryview(data), shown, folder)
+def _from_bytes(data: bytes, shown: str, files: ModelFiles) -> tuple[onnx.ModelProto, ModelFiles]:
+    return _parsed(memoryview(data), shown, files)
 
 
 def _mapped(file: BinaryIO) -> memoryview:
@@ -95,10 +95,10 @@ def _mapped(file: BinaryIO) -> memoryview:
     return memoryview(MappedFile(file.fileno()))
 
 
-def _parsed(data: memoryview, shown: str, folder: ModelFiles) -> tuple[onnx.ModelProto, ModelFiles]:
+def _parsed(data: memoryview, shown: str, files: ModelFiles) -> tuple[onnx.ModelProto, ModelFiles]:
     head = bytes(data[:HEAD])
     if is_ort_format(head):
-        return _converted(data, shown, folder)
+        return _converted(data, shown, files)
     if len(data) > MAX_FILE:
         hint = "save it with external data: onnx.save(..., save_as_external_data=True)"
         raise _not_onnx(head, len(data), shown, "is larger than 2 GiB, the limit of protobuf", hint)
@@ -110,10 +110,10 @@ def _parsed(data: memoryview, shown: str, folder: ModelFiles) -> tuple[onnx.Mode
         reason = f"is not an ONNX model: {terminal(str(error))}"
         hint = "the file is truncated, damaged, or of another kind"
         raise _not_onnx(head, len(data), shown, reason, hint) from error
-    return _checked(model, shown, head, len(data)), folder.holding(weights)
+    return _checked(model, shown, head, len(data)), files.with_weights(weights)
 
 
-def _converted(data: memoryview, shown: str, folder: ModelFiles) -> tuple[onnx.ModelProto, ModelFiles]:
+def _converted(data: memoryview, shown: str, files: ModelFiles) -> tuple[onnx.ModelProto, ModelFiles]:
     """A model in the ORT format."""
     try:
         model, weights = model_of(data)
@@ -121,7 +121,7 @@ def _converted(data: memoryview, shown: str, folder: ModelFiles) -> tuple[onnx.M
         reason = f"is a damaged model in ONNX Runtime's own format (.ort): {terminal(str(error))}"
         hint = "give the .onnx it was made from, or make the .ort again"
         raise ModelError(Diagnostic("file", reason, shown, hint)) from error
-    return _checked(model, shown, b""), folder.holding(weights)
+    return _checked(model, shown, b""), files.with_weights(weights)
 
 
 def _checked(model: onnx.ModelProto, shown: str, head: bytes, size: int = 1) -> onnx.ModelProto:

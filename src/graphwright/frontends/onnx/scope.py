@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 
 from graphwright.frontends.onnx.faults import Fault, Poisoned
-from graphwright.frontends.onnx.tensors import ModelFiles, sparse_to_array, to_array
+from graphwright.frontends.onnx.model_files import ModelFiles
+from graphwright.frontends.onnx.tensors import sparse_to_array, to_array
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import constant_of
 from graphwright.ir.graph import Value
@@ -56,7 +57,7 @@ class Scope:
     """
 
     def __init__(
-        self, builder: Builder, frame: Frame, folder: ModelFiles, outer: Scope | None = None, depth: int = 0
+        self, builder: Builder, frame: Frame, files: ModelFiles, outer: Scope | None = None, depth: int = 0
     ) -> None:
         if depth > MAX_DEPTH:
             raise Fault(
@@ -64,7 +65,7 @@ class Scope:
                 f"subgraphs or function calls nest deeper than {MAX_DEPTH} levels",
                 "flatten the model",
             )
-        self.builder, self.frame, self.folder, self.outer, self.depth = builder, frame, folder, outer, depth
+        self.builder, self.frame, self.files, self.outer, self.depth = builder, frame, files, outer, depth
         self.values: dict[str, Value | Poison | None] = {}
         self.initializers: dict[str, Initializer] = {}
         self.captured: dict[Value, Value] = {}
@@ -118,9 +119,9 @@ class Scope:
         if isinstance(source, np.ndarray):
             array = source
         elif isinstance(source, onnx.TensorProto):
-            array = to_array(source, self.folder)
+            array = to_array(source, self.files)
         else:
-            array = sparse_to_array(source, self.folder)
+            array = sparse_to_array(source, self.files)
         value = self.builder.const(array)
         value.name = self.frame.trail + name
         self.values[name] = value

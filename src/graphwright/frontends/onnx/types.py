@@ -9,8 +9,8 @@ from math import prod
 import onnx
 from onnx import defs
 
+from graphwright.frontends.onnx.dtypes import dtype_from_onnx, onnx_number
 from graphwright.frontends.onnx.faults import Fault, text
-from graphwright.frontends.onnx.tensors import dtype_from_onnx, onnx_number
 from graphwright.ir.graph import Value
 from graphwright.ir.infer import MAX_BYTES
 from graphwright.ir.names import identifier

@@ -9,7 +9,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.frontends.onnx.faults import Fault
-from graphwright.frontends.onnx.tensors import ModelFiles, to_array
+from graphwright.frontends.onnx.model_files import ModelFiles
+from graphwright.frontends.onnx.tensors import to_array
 from graphwright.ir.names import terminal
 from graphwright.ir.types import STRING, DType
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from graphwright.frontends.onnx.tensors import onnx_number
+from graphwright.frontends.onnx.dtypes import onnx_number
 from graphwright.frontends.torch.types import Unsupported, torch_dtype
 from graphwright.ir.arrays import np
 from graphwright.ir.dtypes import DTYPES, STRING, DType

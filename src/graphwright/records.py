@@ -47,18 +47,18 @@ def _dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, ini
     cls.__record__ = known
     methods: dict[str, Any] = {"__match_args__": tuple(known), "__repr__": _repr}
     if init:
-        methods["__init__"] = _Late(cls, "__init__", _init)
+        methods["__init__"] = _LazyAttribute(cls, "__init__", _init)
     if frozen:
         methods |= {"__setattr__": _set, "__delattr__": _delete}
     if eq:
-        methods["__eq__"] = _Late(cls, "__eq__", _equal)
-        methods["__hash__"] = _Late(cls, "__hash__", _hash) if frozen else None
+        methods["__eq__"] = _LazyAttribute(cls, "__eq__", _equal)
+        methods["__hash__"] = _LazyAttribute(cls, "__hash__", _hash) if frozen else None
     own = vars(cls)
     for name, method in methods.items():
         if name not in own or (name == "__hash__" and own[name] is None):  # None is due to an own __eq__
             setattr(cls, name, method)
     for name in ("__dataclass_fields__", "__dataclass_params__"):
-        setattr(cls, name, _Late(cls, name, functools.partial(_standard, frozen, name)))
+        setattr(cls, name, _LazyAttribute(cls, name, functools.partial(_standard, frozen, name)))
     return cls
 
 
@@ -85,7 +85,7 @@ def _fields_of(cls: Any) -> dict[str, _Field]:
     return known
 
 
-class _Late:
+class _LazyAttribute:
     """A class attribute that is made when it is first read."""
 
     __slots__ = ("_make", "_name", "_owner")

@@ -14,7 +14,7 @@ from graphwright.frontends.onnx.name_scopes import modules_of
 from graphwright.view.levels import Kind, levels_of
 from graphwright.view.picture import ROOT, GraphPicture, Group, PictureEdge, PictureNode
 from graphwright.view.scopes import equal_groups, scope_of, simplified
-from graphwright.view.stages import NAMES, Watched, kernels_of, pictures_of_package
+from graphwright.view.stages import NAMES, PictureObserver, kernels_of, pictures_of_package
 from graphwright.view.task_picture import TaskContext
 from tests.view.support import layers
 
@@ -23,9 +23,9 @@ OPTIONS = {"device": "cpu", "threads": 1}
 
 @pytest.fixture(scope="module")
 def compiled() -> tuple[gw.Model, dict[str, GraphPicture]]:
-    watched = Watched()
-    made = gw.compile(layers(4), options=OPTIONS, observe=watched)
-    return made, {picture.stage: picture for picture in watched.pictures()}
+    observer = PictureObserver()
+    made = gw.compile(layers(4), options=OPTIONS, observe=observer)
+    return made, {picture.stage: picture for picture in observer.pictures()}
 
 
 def paths(picture: GraphPicture) -> list[str]:
@@ -64,9 +64,9 @@ def test_scopes_that_exporters_note_beside_names() -> None:
         scopes = ["", "blocks", f"blocks.{k // 3}", node.name]
         node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=str(scopes))
         node.name = f"node_{k}"
-    watched = Watched()
-    gw.compile(proto, options=OPTIONS, observe=watched)
-    for picture in watched.pictures():
+    observer = PictureObserver()
+    gw.compile(proto, options=OPTIONS, observe=observer)
+    for picture in observer.pictures():
         scopes = {node.scope for node in picture.nodes if node.sources}
         assert scopes == {("blocks", "0"), ("blocks", "1")}
         if picture.stage == "imported":
@@ -155,9 +155,9 @@ def test_tasks_say_what_their_kernels_were_chosen_from() -> None:
     b = gw.GraphBuilder()
     x, y = b.input("x", np.float32, (64, 64)), b.input("y", np.float32, (64, 64))
     b.output("z", b.matmul(x, y))
-    watched = Watched()
-    gw.compile(b.build(), options=OPTIONS, observe=watched)
-    (told,) = [node for node in watched.pictures()[-1].nodes if "chosen from" in node.facts]
+    observer = PictureObserver()
+    gw.compile(b.build(), options=OPTIONS, observe=observer)
+    (told,) = [node for node in observer.pictures()[-1].nodes if "chosen from" in node.facts]
     first, *others = told.facts["chosen from"].splitlines()
     assert told.kernels[0] in first and others
     times = [float(line.split()[0]) for line in (first, *others)]
@@ -171,9 +171,9 @@ def test_generated_kernels_have_their_code() -> None:
     b = gw.GraphBuilder()
     x = b.input("x", np.float32, (16, 8))
     b.output("y", b.softmax(b.hard_swish(b.matmul(x, np.ones((8, 8), np.float32)))))
-    watched = Watched()
-    model = gw.compile(b.build(), options=OPTIONS, observe=watched)
-    launched = {kernel for node in watched.pictures()[-1].nodes for kernel in node.kernels}
+    observer = PictureObserver()
+    model = gw.compile(b.build(), options=OPTIONS, observe=observer)
+    launched = {kernel for node in observer.pictures()[-1].nodes for kernel in node.kernels}
     generated = kernels_of(model.package)
     assert len(generated) == 2 and generated.keys() <= launched
     for name, code in generated.items():
@@ -203,9 +203,9 @@ def test_bodies_of_loops_are_groups() -> None:
     x = b.input("x", np.float32, (4,))
     condition = b.greater(b.reduce_sum(x, keepdims=False), np.float32(0))
     b.output("y", b.if_(condition, lambda: b.relu(x), lambda: b.neg(x)))
-    watched = Watched()
-    gw.compile(b.build(), options=OPTIONS, observe=watched)
-    picture = next(each for each in watched.pictures() if each.stage == "imported")
+    observer = PictureObserver()
+    gw.compile(b.build(), options=OPTIONS, observe=observer)
+    picture = next(each for each in observer.pictures() if each.stage == "imported")
     branch = next(node for node in picture.nodes if node.op == "If")
     held = {node.op: picture.groups[node.group] for node in picture.nodes if node.op in ("Relu", "Neg")}
     assert len(held) == 2

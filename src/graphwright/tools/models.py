@@ -31,7 +31,7 @@ from graphwright.tools.arguments import (
     parse_states,
 )
 from graphwright.tools.flags import FlagGroup
-from graphwright.tools.progress import Watch, stages
+from graphwright.tools.progress import StageTimer, stages
 
 if TYPE_CHECKING:
     from graphwright.compiler.run_passes import Observer
@@ -65,7 +65,7 @@ class CompileFlags(FlagGroup):
         observe: Observer | None = None,
     ) -> Model:
         """The model in a file, ready to run. Compilation calls ``observe``, or shows its progress."""
-        with contextlib.nullcontext(observe) if observe else stages(Watch()) as observer:
+        with contextlib.nullcontext(observe) if observe else stages(StageTimer()) as observer:
             return open_model(
                 path,
                 options,

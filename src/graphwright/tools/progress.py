@@ -33,10 +33,10 @@ _TUNE_DONE: Final = 2
 
 
 @contextmanager
-def stages(watch: Watch) -> Iterator[Observer]:
+def stages(timer: StageTimer) -> Iterator[Observer]:
     """An observer of ``graphwright.compile`` that shows a bar on stderr if this is a terminal."""
-    if watch.shown:  # texts and a bar would be mixed
-        yield watch
+    if timer.shown:  # texts and a bar would be mixed
+        yield timer
         return
     with progress_bar(len(_PHASES)) as update:
         ends = {stage: number for number, (stage, _) in enumerate(_PHASES, 1)}
@@ -45,7 +45,7 @@ def stages(watch: Watch) -> Iterator[Observer]:
 
         def observe(name: str, product: object) -> None:
             nonlocal programs
-            watch(name, product)
+            timer(name, product)
             if name == TUNE:
                 update(str(product), _TUNE_DONE)
                 return
@@ -58,7 +58,7 @@ def stages(watch: Watch) -> Iterator[Observer]:
 
 
 @dataclass
-class Watch:
+class StageTimer:
     """Observes a compilation: the time of each stage, and the module's text after the passes in ``shown``."""
 
     shown: Sequence[str] = ()

@@ -12,7 +12,7 @@ from graphwright.tools.arguments import Constants, Feeds, Seed, Shapes, Sizes, p
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.flags import FlagGroup
 from graphwright.tools.models import open_model
-from graphwright.tools.progress import Watch, stages
+from graphwright.tools.progress import StageTimer, stages
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class RunFlags(FlagGroup):
 
     def open(self, path: Path, options: Options) -> Model:
         """The model in a file, ready to run; compilation shows its progress."""
-        with stages(Watch()) as observe:
+        with stages(StageTimer()) as observe:
             return open_model(path, options, shapes=self.sizes, constants=self.const, observe=observe)
 
     def feeds(self, model: Model) -> dict[str, Any]:

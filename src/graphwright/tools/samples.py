@@ -31,8 +31,8 @@ TOLERANCE: Final = {"f16": 1e-3, "bf16": 1e-2, "f32": 1e-5, "f64": 1e-10}
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A tested sample, the kernel that ran it, and its ``fault``, which is empty if it passed."""
+class SampleResult:
+    """The result of a sample: the kernel that ran it, and the ``fault``, which is empty if it passed."""
 
     sample: Sample
     shapes: str
@@ -40,16 +40,16 @@ class Tried:
     fault: str = ""
 
 
-def try_samples(op: type[Op], options: Options) -> Iterator[Tried]:
+def run_samples(op: type[Op], options: Options) -> Iterator[SampleResult]:
     """Runs every sample of ``op``, each for several sizes of its symbols."""
     for sample in op.samples:
         names = sorted(symbols_in(given.type for given in sample.inputs if given))
         for sizes in SIZES if names else SIZES[:1]:
             bound = {name: sizes[k % len(sizes)] for k, name in enumerate(names)}
-            yield _tried(sample, bound, options)
+            yield _result(sample, bound, options)
 
 
-def _tried(sample: Sample, sizes: Mapping[str, int], options: Options) -> Tried:
+def _result(sample: Sample, sizes: Mapping[str, int], options: Options) -> SampleResult:
     seed = np.random.default_rng(zlib.crc32(str(sample.op).encode()))
     arrays = [None if given is None else sample_array(given, sizes, seed) for given in sample.inputs]
     shapes = ", ".join("-" if a is None else f"{a.dtype}{list(a.shape)}" for a in arrays)
@@ -58,17 +58,19 @@ def _tried(sample: Sample, sizes: Mapping[str, int], options: Options) -> Tried:
     except ModelError as error:
         message = error.diagnostics[0].message
         if sample.error and sample.error in message:
-            return Tried(sample, shapes, "refused, as it says")
-        return Tried(sample, shapes, "", f"refused: {message}")
+            return SampleResult(sample, shapes, "refused, as it says")
+        return SampleResult(sample, shapes, "", f"refused: {message}")
     if sample.error:
-        return Tried(sample, shapes, "", f"not refused with {sample.error!r}")
+        return SampleResult(sample, shapes, "", f"not refused with {sample.error!r}")
     try:
         return _run(sample, shapes, module, arrays, options)
     except GraphwrightError as error:
-        return Tried(sample, shapes, "", str(error))
+        return SampleResult(sample, shapes, "", str(error))
 
 
-def _run(sample: Sample, shapes: str, module: Module, arrays: list[Array | None], options: Options) -> Tried:
+def _run(
+    sample: Sample, shapes: str, module: Module, arrays: list[Array | None], options: Options
+) -> SampleResult:
     model = compile(module, options=replace(options, verify=True))
     feeds = [array for array in arrays if array is not None]
     results = []
@@ -78,14 +80,16 @@ def _run(sample: Sample, shapes: str, module: Module, arrays: list[Array | None]
     ran = "NumPy" if model.executor.stats()["host_calls"] else "a kernel"
     for threads, other in zip(THREADS[1:], results[1:], strict=True):
         if any(a.tobytes() != b.tobytes() for a, b in zip(results[0], other, strict=True)):
-            return Tried(sample, shapes, ran, f"{threads} threads compute other bits than 1 thread")
+            return SampleResult(sample, shapes, ran, f"{threads} threads compute other bits than 1 thread")
     with np.errstate(all="ignore"):
         expected = evaluate(sample.op, arrays)
     for number, (array, wanted) in enumerate(zip(results[0], expected, strict=True)):
         off = distance(array, wanted).most
         if not off <= TOLERANCE.get(module.main.outputs[number].type.dtype.name, 0.0):
-            return Tried(sample, shapes, ran, f"output {number} is off by {off:.2e} from the reference")
-    return Tried(sample, shapes, ran)
+            return SampleResult(
+                sample, shapes, ran, f"output {number} is off by {off:.2e} from the reference"
+            )
+    return SampleResult(sample, shapes, ran)
 
 
 def _module(sample: Sample) -> Module:

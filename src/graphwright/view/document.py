@@ -52,21 +52,21 @@ def document_of(compilations: Sequence[Compilation], starts: Sequence[int] = (0,
     """``compilations`` as a JSON value. ``starts`` are the numbers of the one or two stages that are shown
     first; stages are numbered across all compilations.
     """
-    maker = _Maker()
+    writer = _DocumentWriter()
     stages = [
-        maker.stage(picture, number) for number, each in enumerate(compilations) for picture in each.pictures
+        writer.stage(picture, number) for number, each in enumerate(compilations) for picture in each.pictures
     ]
-    held = list(map(maker.compilation, compilations))
+    held = list(map(writer.compilation, compilations))
     used = {decision.code for each in compilations for decision, _ in each.decisions}
     return {
         "format": FORMAT,
         "stages": stages,
         "starts": list(starts),
-        "drawings": maker.drawings,
+        "drawings": writer.drawings,
         "compilations": held,
         "codes": {code.value: [code.means, code.remedy] for code in Code if code in used},
-        "sources": [terminal(name) for name in maker.sources.known],
-        "texts": list(maker.texts.known),
+        "sources": [terminal(name) for name in writer.sources.known],
+        "texts": list(writer.texts.known),
     }
 
 
@@ -80,7 +80,7 @@ class _Numbers:
         return self.known.setdefault(text, len(self.known))
 
 
-class _Maker:
+class _DocumentWriter:
     def __init__(self) -> None:
         self.texts, self.sources = _Numbers(), _Numbers()
         self.drawings: list[dict[str, Any]] = []

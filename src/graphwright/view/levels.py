@@ -56,13 +56,13 @@ MOST_TEXT = 400
 
 def levels_of(picture: GraphPicture) -> list[Level]:
     """The level of each group."""
-    maker = _Maker(picture)
+    builder = _LevelBuilder(picture)
     for edge in picture.edges:
-        maker.connect(edge.producer, edge.consumer, edge.value, edge.text)
-    return maker.levels
+        builder.connect(edge.producer, edge.consumer, edge.value, edge.text)
+    return builder.levels
 
 
-class _Maker:
+class _LevelBuilder:
     def __init__(self, picture: GraphPicture) -> None:
         self._nesting = Nesting(picture.groups)
         self._group_of = [node.group for node in picture.nodes]

@@ -21,9 +21,9 @@ MOST_TEXT = 2000
 
 def picture_of(stage: str, module: Module, scopes: Mapping[str, Path] | None = None) -> GraphPicture:
     """The picture of ``module``."""
-    maker = ModulePicture(stage, scopes)
-    maker.add(module)
-    return maker.picture()
+    builder = ModulePicture(stage, scopes)
+    builder.add(module)
+    return builder.picture()
 
 
 class ModulePicture:

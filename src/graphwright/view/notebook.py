@@ -13,7 +13,7 @@ from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
 from graphwright.view.document import document_of
 from graphwright.view.page import page_of
-from graphwright.view.stages import Watched, compilation_of, pictures_of_package
+from graphwright.view.stages import PictureObserver, compilation_of, pictures_of_package
 
 HEIGHT = 640
 """The height of the frame in notebooks, in pixels."""
@@ -47,7 +47,7 @@ def draw(model: Any, title: str = "model", **arguments: Any) -> Page:
         package = model.alone()
         pictures = pictures_of_package(package)
     else:
-        watched = Watched()
-        package = compile_model(model, **arguments, observe=watched).alone()
-        pictures = watched.pictures()
+        observer = PictureObserver()
+        package = compile_model(model, **arguments, observe=observer).alone()
+        pictures = observer.pictures()
     return Page(page_of(title, document_of([compilation_of(title, package, pictures)])))

@@ -36,7 +36,7 @@ _FUNCTION = re.compile(r"^(?:GW_EXPORT )?int32_t (\w+)\([^;{]*\) \{\n.*?^\}$", r
 _LOOPS = re.compile(r"^kernel (\w+)\(.*?^\}$", re.MULTILINE | re.DOTALL)
 
 
-class Watched:
+class PictureObserver:
     """Observes a compilation (``graphwright.compile(..., observe=...)``) and collects its pictures.
 
     ``around`` is the name of a pass: two additional pictures show the graph before and after the first run of

@@ -48,11 +48,11 @@ def picture_of_tasks(programs: Sequence[TaskGraph], context: TaskContext) -> Gra
     known = context if len(programs) == 1 else replace(context, measured_ns={})
     for number, program in enumerate(programs):
         top = groups.add(Group(f"program {number}"))
-        _Maker(program, known, nodes, edges, groups).block(0, top)
+        _TaskPictureBuilder(program, known, nodes, edges, groups).block(0, top)
     return simplified(GraphPicture(TASKS, tuple(nodes), tuple(edges), tuple(groups.groups)))
 
 
-class _Maker:
+class _TaskPictureBuilder:
     def __init__(
         self,
         program: TaskGraph,

@@ -9,7 +9,7 @@ import graphwright as gw
 from graphwright.frontends.torch.module_scopes import note_modules
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module
-from graphwright.view.stages import Watched
+from graphwright.view.stages import PictureObserver
 
 NAMES = ("first", "second")
 
@@ -24,9 +24,9 @@ def test_modules_of_an_exported_program_are_groups() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.blocks["second"](self.blocks["first"](x))
 
-    watched = Watched()
-    gw.compile(Net().eval(), (torch.ones(4, 8),), options={"device": "cpu"}, observe=watched)
-    picture = watched.pictures()[0]
+    observer = PictureObserver()
+    gw.compile(Net().eval(), (torch.ones(4, 8),), options={"device": "cpu"}, observe=observer)
+    picture = observer.pictures()[0]
     scopes = {node.scope for node in picture.nodes if node.sources}
     assert scopes == {("blocks", name, number) for name in NAMES for number in "01"}
 

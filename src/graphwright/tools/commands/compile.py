@@ -18,7 +18,7 @@ from graphwright.tools.console import bytes_text, note
 from graphwright.tools.flags import STANDARD_INPUT, with_options
 from graphwright.tools.gear_flags import GearFlags
 from graphwright.tools.models import CompileFlags, is_package
-from graphwright.tools.progress import Watch, stages
+from graphwright.tools.progress import StageTimer, stages
 from graphwright.tools.reports.host_program_table import host_program_text
 
 STANDARD_OUTPUT: Final = Path("-")
@@ -96,12 +96,12 @@ def compile(
         message = "a package keeps the sizes that it was compiled for: give the .onnx model"
         raise typer.BadParameter(message, param_hint="--shape")
     wanted = gears.requested()
-    watch = Watch(["*"] if print_after_all else print_after or [])
-    with stages(watch) as observe:
+    timer = StageTimer(["*"] if print_after_all else print_after or [])
+    with stages(timer) as observe:
         compiled = flags.open(model, options, gears=wanted, states=state, observe=observe)
-    watch.warn_unknown()
+    timer.warn_unknown()
     if time_passes:
-        watch.report_times()
+        timer.report_times()
     if emit_sources is not None:
         files = gw.emit_sources(compiled, emit_sources)
         note(

@@ -20,7 +20,7 @@ from graphwright.kernels.candidates.registry import registered_candidates
 from graphwright.passes.plugin_passes import PluginPass, Point, registered_passes
 from graphwright.tools.console import note, say, table
 from graphwright.tools.flags import with_options
-from graphwright.tools.samples import Tried, try_samples
+from graphwright.tools.samples import SampleResult, run_samples
 
 app = typer.Typer(add_completion=False)
 
@@ -63,7 +63,7 @@ def plugins(
     _show(ops, kernels, passes, rules)
     if lacking := [cls.name for cls in ops if not cls.samples]:
         note(f"not tested, because they have no samples: {', '.join(lacking)}")
-    faults = _show_samples([(cls, each) for cls in ops for each in try_samples(cls, options)])
+    faults = _show_samples([(cls, each) for cls in ops for each in run_samples(cls, options)])
     if faults:
         raise PluginError(*faults)
 
@@ -103,7 +103,7 @@ def _way(cls: type[Op], has_kernel: bool) -> str:
     return "simpler ops" if cls.decompose is not Op.decompose else "NumPy"
 
 
-def _show_samples(tried: list[tuple[type[Op], Tried]]) -> list[Diagnostic]:
+def _show_samples(tried: list[tuple[type[Op], SampleResult]]) -> list[Diagnostic]:
     """Shows a row for each sample, and the faults of failed ones."""
     rows = [
         [print_op(each.sample.op), each.shapes, each.ran, "failed" if each.fault else "right"]

@@ -24,13 +24,13 @@ from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.flags import STANDARD_INPUT, FlagGroup, with_options
 from graphwright.tools.measuring.bench import task_times
 from graphwright.tools.models import ModelFlags, is_package
-from graphwright.tools.progress import Watch, stages
+from graphwright.tools.progress import StageTimer, stages
 from graphwright.tools.value_errors import value_errors
 from graphwright.view.document import Compilation, document_of
 from graphwright.view.onnx_file import onnx_model
 from graphwright.view.page import page_of
 from graphwright.view.picture import GraphPicture
-from graphwright.view.stages import NAMES, TASKS, Watched, compilation_of, pictures_of_package
+from graphwright.view.stages import NAMES, TASKS, PictureObserver, compilation_of, pictures_of_package
 
 if TYPE_CHECKING:
     from graphwright.compiler.run_passes import Observer
@@ -202,17 +202,17 @@ def _require_stages(given: Sequence[str] | None) -> None:
 
 
 def _compilation(path: Path, request: _Request, flags: ModelFlags, options: Options) -> Compilation:
-    watched = Watched(request.around or "")
-    with stages(Watch()) as observe:
+    observer = PictureObserver(request.around or "")
+    with stages(StageTimer()) as observe:
 
         def both(name: str, product: object) -> None:
             observe(name, product)
-            watched(name, product)
+            observer(name, product)
 
         package, model = _opened(path, request, flags, options, both)
     sizes = _sizes(package, flags.sizes)
     times = _times(model, request, flags) if request.measured and model is not None else {}
-    pictures = watched.pictures(sizes, times) or pictures_of_package(package, sizes, times)
+    pictures = observer.pictures(sizes, times) or pictures_of_package(package, sizes, times)
     if request.checked:
         errors = _errors(path, pictures, request, flags, options)
         pictures = [picture.with_errors(errors) for picture in pictures]
@@ -222,7 +222,7 @@ def _compilation(path: Path, request: _Request, flags: ModelFlags, options: Opti
         message = f"{path.name} has none of them: it has {held}"
         raise typer.BadParameter(message, param_hint="--stage")
     if request.around:
-        chosen = [*_changed(watched, request.around), *chosen]
+        chosen = [*_changed(observer, request.around), *chosen]
     return compilation_of(path.name, package, chosen)
 
 
@@ -243,11 +243,11 @@ def _errors(
     )
 
 
-def _changed(watched: Watched, around: str) -> Sequence[GraphPicture]:
-    if watched.changed is None:
+def _changed(observer: PictureObserver, around: str) -> Sequence[GraphPicture]:
+    if observer.changed is None:
         message = f"no pass {around!r} ran that changed the graph: --print-after-all of compile shows all"
         raise typer.BadParameter(message, param_hint="--pass")
-    return watched.changed
+    return observer.changed
 
 
 def _starts(shown: Sequence[Compilation], around: str | None) -> list[int]:

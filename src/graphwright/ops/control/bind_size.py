@@ -46,7 +46,7 @@ class BindSize(Op):
         if count.shape != ():
             raise at.fail(f"the count is {count.type}; it must be a scalar")
         if len(buffers) != len(self.shapes):
-            raise at.fail(f"{len(buffers)} buffers for {len(self.shapes)} shapes")
+            raise at.fail(f"{len(buffers)} buffers for {len(self.shapes)} shapes: the numbers must be equal")
         size = symbol(self.size)
         shapes = [tuple(size if dim < 0 else dim for dim in shape) for shape in self.shapes]
         return tuple(TensorType(b.dtype, shape) for b, shape in zip(buffers, shapes, strict=True))

@@ -44,5 +44,5 @@ class Case(BranchOp):
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         """The facts that hold for the outputs of all regions (:func:`joined`)."""
         if len(outputs) != self.branches:
-            raise at.fail(f"{len(outputs)} regions for {self.branches} branches")
+            raise at.fail(f"{len(outputs)} regions for {self.branches} branches: the numbers must be equal")
         return joined(at, outputs, self.results)

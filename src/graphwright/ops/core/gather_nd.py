@@ -37,7 +37,9 @@ class GatherND(Op):
         need_dtype(at, indices, INDICES, "the index tensor")
         batch = self.batch_dims
         if not 0 <= batch < max(1, min(x.rank, indices.rank)):
-            raise at.fail(f"{batch} batch axes of ranks {x.rank} and {indices.rank}")
+            raise at.fail(
+                f"batch_dims is {batch} for ranks {x.rank} and {indices.rank}; it must be less than both"
+            )
         depth = index_depth(at, indices, x.rank - batch)
         for axis in range(batch):
             at.equal(x.shape[axis], indices.shape[axis], f"batch axis {axis}")
@@ -66,7 +68,7 @@ def index_depth(at: Inference, indices: Fact, rank: int) -> int:
     if not isinstance(depth, int):
         raise UnknownRank
     if not 1 <= depth <= rank:
-        raise at.fail(f"index tuples of {depth} elements for {rank} axes")
+        raise at.fail(f"index tuples of {depth} elements for {rank} axes: they must have 1 to {rank}")
     return depth
 
 
@@ -83,7 +85,7 @@ GatherND.samples = (
         GatherND(), (arg(F32, 3, 4), arg(I64, 2, 3, fill="index")), "index tuples of 3 elements for 2 axes"
     ),
     Sample(GatherND(1), (arg(F32, 3, 4), arg(I64, 2, 1, fill="index")), "batch axis 0: 3 and 2 differ"),
-    Sample(GatherND(2), (arg(F32, 3, 4), arg(I64, 2, 1, fill="index")), "2 batch axes"),
+    Sample(GatherND(2), (arg(F32, 3, 4), arg(I64, 2, 1, fill="index")), "batch_dims is 2"),
 )
 
 

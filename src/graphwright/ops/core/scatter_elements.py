@@ -57,7 +57,9 @@ class ScatterElements(Op):
         dtype = same_dtype(at, x, updates)
         check_elements(at, x, indices, self.axis, self.from_end)
         if updates.rank != indices.rank:
-            raise at.fail(f"updates of rank {updates.rank} for indices of rank {indices.rank}")
+            raise at.fail(
+                f"updates of rank {updates.rank} for indices of rank {indices.rank}: the ranks must be equal"
+            )
         for axis, (a, b) in enumerate(zip(indices.shape, updates.shape, strict=True)):
             at.equal(a, b, f"axis {axis} of indices and updates")
         return TensorType(dtype, x.shape)

@@ -79,7 +79,7 @@ class Split(BlockedForm, PaddingRule, Op):
             pieces = open_sizes(at, self.parts, "piece")
             return tuple(TensorType(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :])) for p in pieces)
         if len(self.sizes) != self.parts:
-            raise at.fail(f"{len(self.sizes)} sizes for {self.parts} outputs")
+            raise at.fail(f"{len(self.sizes)} sizes for {self.parts} outputs: the numbers must be equal")
         if any(isinstance(size, int) and size < 0 for size in self.sizes):
             raise at.fail(f"a size of {list(self.sizes)} is negative")
         at.equal(sum(self.sizes), x.shape[axis], f"sum of the sizes {list(self.sizes)} and axis {axis}")

@@ -20,7 +20,10 @@ def _import(i: Importer) -> Any:
     """
     parts, widths = [i.input(k) for k in range(len(i.inputs()))], i.attr("inputdimensions") or ()
     if widths and len(widths) != len(parts):
-        raise i.fail(f"{len(widths)} inputdimensions for {len(parts)} inputs", "export the model again")
+        raise i.fail(
+            f"{len(widths)} inputdimensions for {len(parts)} inputs: the numbers must be equal",
+            "export the model again",
+        )
     wanted = widths or [None] * len(parts)
     rows = [_rows(i, k, part, width) for k, (part, width) in enumerate(zip(parts, wanted, strict=True))]
     return i.emit(Concat(-1), *rows)

@@ -25,7 +25,8 @@ def _import(i: Importer) -> Any:
         raise i.fail(f"attribute imputed_value_{kind} is missing for an input of {x.type.dtype}")
     width = x.type.dims[-1] if x.type.rank else 1
     if values.size > 1 and isinstance(width, int) and width != values.size:
-        raise i.fail(f"{values.size} imputed values for {width} features", "export the model again")
+        message = f"{values.size} imputed values for {width} features: there must be one, or one per feature"
+        raise i.fail(message, "export the model again")
     replaced = i.attr(f"replaced_value_{kind[:-1]}", 0)
     if isinstance(replaced, float) and math.isnan(replaced):
         missing = i.emit(IsNaN(), x)

@@ -30,7 +30,10 @@ def _import(i: Importer) -> Any:
     given = i.attr("intercepts")
     count = len(given or labels)
     if len(labels) != max(count, 2):
-        raise i.fail(f"{len(labels)} labels for {count} rows of coefficients", "export the model again")
+        raise i.fail(
+            f"{len(labels)} labels for {count} rows of coefficients: the numbers must be equal",
+            "export the model again",
+        )
     intercepts = vector(i, "intercepts", count) if given else np.zeros(count, np.float32)
     y = linear(i, matrix(i, "coefficients", count), intercepts)
     if count == 1:

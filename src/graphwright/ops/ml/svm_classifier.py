@@ -44,7 +44,10 @@ def _import(i: Importer) -> Any:
     if sum(counts) <= 0:
         return _linear(i, labels)
     if len(counts) != len(labels) or len(labels) < 2 or min(counts) < 0:
-        raise i.fail(f"{len(counts)} vectors_per_class for {len(labels)} labels", "export the model again")
+        raise i.fail(
+            f"{len(counts)} vectors_per_class for {len(labels)} labels: the numbers must be equal",
+            "export the model again",
+        )
     pairs = list(combinations(range(len(labels)), 2))
     scores = _pair_scores(i, counts, pairs)
     label, transform = best_label(i, _votes(i, scores, pairs, len(labels)), labels), post_transform(i)

@@ -30,7 +30,10 @@ def _import(i: Importer) -> Any:
     trees, base = read_trees(i, "class", "class_ids"), numbers(i, "base_values")
     classes = np.unique(trees.targets)
     if base.size > len(labels):
-        raise i.fail(f"{base.size} base_values for {len(labels)} classes", "export the model again")
+        raise i.fail(
+            f"{base.size} base_values for {len(labels)} classes: each class needs one",
+            "export the model again",
+        )
     if len(labels) == 2 and classes.size == 1:
         return _two_classes(i, trees, int(classes[0]), base, labels, transform)
     y = trees.emit(i, typed_rows(i), max(len(labels), int(classes[-1]) + 1), "SUM")

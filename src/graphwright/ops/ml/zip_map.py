@@ -31,7 +31,7 @@ class ZipMap(Op):
 
     def reference(self, x: Array, labels: Array) -> list[dict[Any, float]]:
         if x.shape[-1] != len(labels):
-            raise ValueError(f"columns and labels: {x.shape[-1]} and {len(labels)} differ")
+            raise ValueError(f"{x.shape[-1]} columns for {len(labels)} labels: the numbers must be equal")
         rows = x.reshape(-1, x.shape[-1]).tolist()
         return list(map(dict, map(zip, repeat(labels.tolist()), rows)))  # 3 times as fast as a comprehension
 

@@ -115,7 +115,9 @@ class ConvTranspose(Arithmetic, BlockedForm, OutputChannels, PaddingRule, Op):
         shape = self.windows(w.shape[2:])
         shape.check(at)
         if len(self.output_padding) not in (0, shape.rank):
-            raise at.fail(f"{len(self.output_padding)} output paddings for {shape.rank} spatial axes")
+            raise at.fail(
+                f"{len(self.output_padding)} output paddings for {shape.rank} spatial axes: one per axis"
+            )
         at.equal(x.shape[1], w.shape[0], "channels of the input and of the weight")
         if isinstance(w.shape[0], int) and w.shape[0] % self.group:
             raise at.fail(f"{w.shape[0]} channels in {self.group} groups")

@@ -88,7 +88,7 @@ class DeformConv(Op):
         need_equal_ranks(at, x, w)
         kernel, features, groups = w.shape[2:], w.shape[0], self.offset_group
         if len(self.kernel) not in (0, len(kernel)):
-            raise at.fail(f"the kernel_shape is {list(self.kernel)} for a weight of {w.type}")
+            raise at.fail(f"the kernel_shape is {list(self.kernel)}, but the weight is {w.type}")
         for axis, size in enumerate(self.kernel):
             at.equal(kernel[axis], size, f"the kernel size on spatial axis {axis}")
         for axis, dim in enumerate(x.shape[2:]):

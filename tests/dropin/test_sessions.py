@@ -254,6 +254,18 @@ def test_a_model_describes_itself() -> None:
     same(lambda engine: described(engine, with_default()))
 
 
+def test_shapes_that_scripts_change(pair: dict[ModuleType, Any]) -> None:
+    """Scripts replace the names in the shape of an input by numbers to make an array."""
+
+    def run(engine: ModuleType) -> Any:
+        shape = pair[engine].get_inputs()[0].shape
+        shape[0] = 1
+        feeds = (FEED | {"a": np.zeros(shape, np.float32)}, FEED)
+        return [pair[engine].run(None, feed) for feed in feeds], pair[engine].get_inputs()[0].shape
+
+    assert same(run)[1] == ["N", 3]
+
+
 def test_sizes_without_a_name_are_none() -> None:
     nodes = [helper.make_node("Relu", ["a"], [name]) for name in ("as_is", "named", "rankless")]
     nodes += [helper.make_node("Shape", ["a"], ["sizes"]), helper.make_node("Relu", ["z"], ["free"])]

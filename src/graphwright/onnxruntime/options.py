@@ -35,7 +35,9 @@ class _Fields:
         wanted = type(getattr(type(self), name))
         if wanted is int and hasattr(value, "__index__"):
             value = index(value)
-        if not isinstance(value, int if wanted is bool else wanted):
+        if wanted is bool and (value is None or hasattr(value, "__bool__")):
+            value = bool(value)  # also NumPy's
+        if not isinstance(value, wanted):
             raise TypeError(f"{kind}.{name} takes {wanted.__name__}, not {type(value).__name__}")
         super().__setattr__(name, wanted(value))
 

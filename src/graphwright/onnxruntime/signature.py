@@ -29,7 +29,12 @@ class NodeArg:
 
     name: str
     type: str
-    shape: list[Size]
+    _shape: Sequence[Size]
+
+    @property
+    def shape(self) -> list[Size]:
+        """A new list, which scripts change: they replace names of sizes by numbers to make a feed."""
+        return list(self._shape)
 
     def __hash__(self) -> int:
         return hash((self.name, self.type))

@@ -193,3 +193,15 @@ def test_sequence_map_may_leave_out_outputs() -> None:
     graph = helper.make_graph(nodes, "g", [x], [onnx.ValueInfoProto(name="y")])
     model = gw.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
     np.testing.assert_allclose(model(np.zeros(2, np.float32))[0], np.ones(4))
+
+
+def test_a_body_that_needs_a_size_is_an_error_that_names_the_operands() -> None:
+    inputs: dict[str, tuple[Any, Shape]] = {
+        "x": (np.float32, ("N", "C", "L")), "w": (np.float32, ("C", 1, 3)),
+    }  # fmt: skip
+    source = model_of("CausalConvWithState", 27, inputs, 2)
+    with pytest.raises(gw.GraphwrightError, match=r"dynamic: x: f32\[N, C, L\], w: f32\[C, 1, 3\]"):
+        gw.compile(source)
+    model = gw.compile(source, constants={"w": np.ones((2, 1, 3), np.float32)})
+    y, state = model(np.ones((1, 2, 4), np.float32))
+    assert (y[0, 0].tolist(), state.shape) == ([1, 2, 3, 3], (1, 2, 2))

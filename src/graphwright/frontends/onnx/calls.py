@@ -75,12 +75,18 @@ def _resolved(node: onnx.NodeProto, scope: Scope) -> Iterator[Attribute]:
             yield Attribute(renamed, given.scope)
 
 
-def require_ranks(node: onnx.NodeProto, inputs: Sequence[Value | None]) -> None:
-    """Raises Fault if the rank of an operand is unknown, as function bodies can depend on ranks."""
+def require_sizes(node: onnx.NodeProto, inputs: Sequence[Value | None]) -> None:
+    """Raises Fault if the rank or a size of an operand is unknown, as function bodies can depend on them."""
+    hint, dynamic = "give the shapes of the inputs with shapes=", []
     for name, value in zip(node.input, inputs, strict=False):
         if value is not None and value.type.shape is None:
             message = f"{node.op_type}: the rank of {text(name)!r} is not known"
-            raise Fault("unknown-rank", message, "give the shapes of the inputs with shapes=")
+            raise Fault("unknown-rank", message, hint)
+        if value is not None and not value.type.is_static:
+            dynamic.append(f"{text(name)}: {value.type}")
+    if dynamic:
+        message = f"{node.op_type} depends on sizes that are dynamic: {', '.join(dynamic)}"
+        raise Fault("dynamic-size", message, hint)
 
 
 def body_of(

@@ -15,7 +15,7 @@ from graphwright.frontends.onnx.calls import (
     body_of,
     frame_of,
     location_of,
-    require_ranks,
+    require_sizes,
 )
 from graphwright.frontends.onnx.catalog import Catalog, Translation, Unsupported
 from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
@@ -243,7 +243,7 @@ class GraphReader:
             raise Unsupported
         body = body_of(translation.schema, node, inputs, attributes, translation.version)
         if body is None:
-            require_ranks(node, inputs)
+            require_sizes(node, inputs)
             raise Unsupported
         defaults = {
             name: Attribute(a.default_value, scope)

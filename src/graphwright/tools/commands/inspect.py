@@ -15,14 +15,7 @@ from graphwright.api import compile as compile_model
 from graphwright.compiler.recompile import source_module, unpacked_module
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError
-from graphwright.executable.nodes import (
-    Dispatch,
-    Executable,
-    HostProgram,
-    Program,
-    accepts,
-    buckets_of,
-)
+from graphwright.executable.nodes import Dispatch, Executable, HostProgram, Program, accepts, buckets_of
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.text import print_module
 from graphwright.ir.verify import verify as verify_module
@@ -42,10 +35,7 @@ from graphwright.tools.feeds import input_sizes
 from graphwright.tools.flags import with_options
 from graphwright.tools.gear_flags import GearFlags
 from graphwright.tools.models import ModelFlags, is_package
-from graphwright.tools.reports.facts import (
-    has_all_plugins,
-    model_facts,
-)
+from graphwright.tools.reports.facts import has_all_plugins, model_facts
 from graphwright.tools.reports.gear_table import show_gears
 from graphwright.tools.reports.host_program_table import show_host_program
 from graphwright.tools.reports.memory_tables import is_sized, show_footprint, show_memory
@@ -132,23 +122,33 @@ def inspect(
     executable = opened.entry.executable
     if isinstance(executable, Dispatch) and is_sized(opened.entry.inputs, sizes):
         opened = _for_sizes(opened, executable, sizes, options)
-    if ir is not None or report:
-        say(_ir_text(opened, ir) if ir is not None else opened.report())
-        if ir is None and has_all_plugins(opened.package):
-            show_traffic(graph_of(opened))
-        return
-    if as_json:
+    if ir is not None:
+        say(_ir_text(opened, ir))
+    elif report:
+        _show_report(opened)
+    elif as_json:
         say(json.dumps(_facts(model, origin, opened, sizes, options), indent=2))
-        return
-    show_file(model, origin, verify)
-    show_interface(opened)
-    show_dynamic(opened.entry)
-    spans = show_graph(opened)
-    executable = opened.entry.executable
-    if executable is not None and _show_executable(opened, executable, timed=measured):
-        show_memory(opened, sizes, spans, options.threads)
-    if measured and not _has_gears(executable):
-        show_footprint(model, origin, opened, sizes, options)
+    else:
+        show_file(model, origin, verify)
+        _show_model(opened, sizes, options, timed=measured)
+        if measured and not _has_gears(opened.entry.executable):
+            show_footprint(model, origin, opened, sizes, options)
+
+
+def _show_report(model: Model) -> None:
+    say(model.report())
+    if has_all_plugins(model.package):
+        show_traffic(graph_of(model))
+
+
+def _show_model(model: Model, sizes: Sizes, options: Options, *, timed: bool) -> None:
+    """Shows the interface, the graph, the executable and the memory of a run; ``timed`` measures gears."""
+    show_interface(model)
+    show_dynamic(model.entry)
+    spans = show_graph(model)
+    executable = model.entry.executable
+    if executable is not None and _show_executable(model, executable, timed=timed):
+        show_memory(model, sizes, spans, options.threads)
 
 
 def _show_executable(model: Model, executable: Executable, *, timed: bool) -> bool:

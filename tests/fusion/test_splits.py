@@ -86,11 +86,11 @@ def test_a_kernel_that_was_measured_to_be_faster_than_two_stays() -> None:
     def run(workloads: Workloads) -> tuple[Choice, int]:
         module, record = short_sums_stored_twice(), Record(Fuse.name)
         Fuse(CPU, rule_set(Options()), Choices("v4", workloads=workloads, is_kept=True)).run(module, record)
-        (choice,) = (each for each in choices_in(record.notes) if each.ways[0] == APART)
+        (choice,) = (each for each in choices_in(record.notes) if each.alternatives[0] == APART)
         return choice, sum(isinstance(node.op, Fused | MatMul) for node in module.main)
 
     choice, kernels = run({})
-    assert (choice.ways, choice.taken, kernels) == ((APART, TOGETHER), APART, 2)
+    assert (choice.alternatives, choice.taken, kernels) == ((APART, TOGETHER), APART, 2)
     choice, kernels = run({choice.workload: Measured(APART, {TOGETHER: Times(0.9, 0.9, 0.9)}, TOGETHER)})
     assert (choice.taken, kernels) == (TOGETHER, 1)
 

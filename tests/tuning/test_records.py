@@ -49,7 +49,7 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Options
     yield Options(cache_dir=tmp_path / "cache")
 
 
-ways = st.sampled_from(("direct", "two kernels", "1 to 3 in bands of 8", "\u03b1"))
+alternatives = st.sampled_from(("direct", "two kernels", "1 to 3 in bands of 8", "\u03b1"))
 steps = st.integers(1, 200)
 measured_times = st.tuples(steps, steps, steps).map(
     lambda t: Times((t[0] + t[1]) / 64, t[0] / 64, (t[0] + t[1] + t[2]) / 64)
@@ -58,8 +58,8 @@ measured_times = st.tuples(steps, steps, steps).map(
 
 @st.composite
 def measured(draw: st.DrawFn) -> Measured:
-    base = draw(ways)
-    times = draw(st.dictionaries(ways, st.none() | measured_times, max_size=3))
+    base = draw(alternatives)
+    times = draw(st.dictionaries(alternatives, st.none() | measured_times, max_size=3))
     return Measured(base, times, draw(st.sampled_from([base, *times])))
 
 

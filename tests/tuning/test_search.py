@@ -104,29 +104,34 @@ def test_the_interval_holds_the_true_median_as_often_as_it_says() -> None:
 
 
 Cost = Callable[[Mapping[str, str]], Sequence[tuple[set[int], float]]]
-"""What tasks a program has with these ways by workload: the nodes of each, and nanoseconds."""
+"""What tasks a program has with these alternatives by workload: the nodes of each, and nanoseconds."""
 
 
 class Compiler:
     """Compiles a model of given workloads."""
 
-    def __init__(self, ways: Mapping[str, Sequence[str]], nodes: Mapping[str, set[int]], cost: Cost) -> None:
-        self.ways, self.nodes, self.cost = ways, nodes, cost
+    def __init__(
+        self, alternatives: Mapping[str, Sequence[str]], nodes: Mapping[str, set[int]], cost: Cost
+    ) -> None:
+        self.alternatives, self.nodes, self.cost = alternatives, nodes, cost
         self.compiled = 0
 
     def __call__(self, workloads: Workloads) -> Trial:
         self.compiled += 1
-        taken = {name: workloads[name].taken if name in workloads else w[0] for name, w in self.ways.items()}
+        taken = {
+            name: workloads[name].taken if name in workloads else w[0]
+            for name, w in self.alternatives.items()
+        }
         tasks = self.cost(taken)
         choices = [
             Choice(
-                tuple(ways),
+                tuple(alternatives),
                 taken[name],
                 name,
                 nodes=frozenset(f"\x1f{k}\x1f" for k in self.nodes[name]),
                 measured=workloads.get(name),
             )
-            for name, ways in self.ways.items()
+            for name, alternatives in self.alternatives.items()
         ]
         return Trial(
             timed(lambda: [ns for _, ns in tasks]), [frozenset(nodes) for nodes, _ in tasks], choices
@@ -207,8 +212,8 @@ def test_changes_that_share_a_kernel_are_tried_apart() -> None:
             return [({0, 1}, 4e6)]
         return [({k}, 9e5 if taken[name] == "y" else 1e6) for k, name in enumerate("ab")]
 
-    ways = {"a": ["x", "y"], "b": ["x", "y"]}
-    search = searched(Compiler(ways, {"a": {0}, "b": {1}}, cost))
+    alternatives = {"a": ["x", "y"], "b": ["x", "y"]}
+    search = searched(Compiler(alternatives, {"a": {0}, "b": {1}}, cost))
     assert sorted(each.taken for each in search.learned.values()) == ["x", "y"]
 
 

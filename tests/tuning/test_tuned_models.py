@@ -85,9 +85,9 @@ def file_of(model: gw.Model) -> bytes:
 
 
 def taking(choices: Sequence[Choice], turn: int) -> dict[str, Measured]:
-    """A record that takes the way of that number of each workload."""
-    return {each.workload: Measured(each.ways[turn % len(each.ways)], {}, each.ways[turn % len(each.ways)])
-            for each in choices}  # fmt: skip
+    """A record that takes the alternative of that number of each workload."""
+    taken = {each.workload: each.alternatives[turn % len(each.alternatives)] for each in choices}
+    return {workload: Measured(name, {}, name) for workload, name in taken.items()}
 
 
 @pytest.mark.parametrize(
@@ -96,28 +96,28 @@ def taking(choices: Sequence[Choice], turn: int) -> dict[str, Measured]:
 def test_every_way_gives_the_right_result(model: onnx.ModelProto) -> None:
     compiled = draft(model)
     first = compiled.compiled({})
-    assert first.choices and all(choice.taken == choice.ways[0] for choice in first.choices)
+    assert first.choices and all(choice.taken == choice.alternatives[0] for choice in first.choices)
     x = np.random.default_rng(1).standard_normal(first.timed.arrays[0].shape).astype(np.float32)
     (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
     seen: set[tuple[str, str]] = set()
-    for turn in range(max(len(choice.ways) for choice in first.choices)):
+    for turn in range(max(len(choice.alternatives) for choice in first.choices)):
         trial = compiled.compiled(taking(first.choices, turn))
         seen |= {(choice.workload, choice.taken) for choice in trial.choices}
         (result,) = trial.timed.executor.run([x], None, 1)
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
-    assert {(c.workload, way) for c in first.choices[:1] for way in c.ways} <= seen
+    assert {(c.workload, name) for c in first.choices[:1] for name in c.alternatives} <= seen
 
 
 def test_images_are_asked_about_algorithms_bands_and_merges() -> None:
-    ways = {way for choice in draft(image_chain()).compiled({}).choices for way in choice.ways}
-    assert {"direct", "winograd 2x2", "winograd 4x4 in half blocks", "no bands", "two kernels"} <= ways
+    found = {name for each in draft(image_chain()).compiled({}).choices for name in each.alternatives}
+    assert {"direct", "winograd 2x2", "winograd 4x4 in half blocks", "no bands", "two kernels"} <= found
     strict = draft(image_chain(), numerics="strict").compiled({}).choices
-    assert not any("winograd" in way for choice in strict for way in choice.ways)
+    assert not any("winograd" in name for choice in strict for name in choice.alternatives)
 
 
 def test_merges_that_are_expected_not_to_pay_are_ways_too() -> None:
-    ways = {choice.ways for choice in draft(long_rows()).compiled({}).choices}
-    assert ("two kernels", "one kernel") in ways
+    alternatives = {choice.alternatives for choice in draft(long_rows()).compiled({}).choices}
+    assert ("two kernels", "one kernel") in alternatives
 
 
 def test_workloads_are_known_by_content_alone() -> None:
@@ -181,7 +181,7 @@ def test_a_record_of_one_model_changes_no_other(tmp_path: Path) -> None:
 
 def test_a_record_in_a_file_decides(tmp_path: Path) -> None:
     model = chain((Layer(8),), 4, (1, 5, 6))
-    merges = [c for c in draft(model).compiled({}).choices if c.ways == ("one kernel", "two kernels")]
+    merges = [c for c in draft(model).compiled({}).choices if c.alternatives == ("one kernel", "two kernels")]
     slower = Measured("one kernel", {"two kernels": Times(0.8, 0.7, 0.9)}, "two kernels")
     file = tmp_path / "record.json"
     file.write_text(Record("any", "any", {merges[0].workload: slower}).text())
@@ -200,10 +200,10 @@ def test_a_record_in_a_file_decides(tmp_path: Path) -> None:
 
 def test_decisions_about_bands_have_their_measured_time(tmp_path: Path) -> None:
     model = chain((Layer(32), Layer(0, 3)), 16, (1, 48, 40))
-    (choice,) = (c for c in draft(model).compiled({}).choices if "no bands" in c.ways)
-    assert choice.ways[0] == "no bands"
-    for taken, time in ((choice.ways[1], 0.5), ("no bands", 1.25)):
-        known = Measured("no bands", {choice.ways[1]: Times(time, time, time)}, taken)
+    (choice,) = (c for c in draft(model).compiled({}).choices if "no bands" in c.alternatives)
+    assert choice.alternatives[0] == "no bands"
+    for taken, time in ((choice.alternatives[1], 0.5), ("no bands", 1.25)):
+        known = Measured("no bands", {choice.alternatives[1]: Times(time, time, time)}, taken)
         record = Record("any", "any", {choice.workload: known}).text()
         compiled = gw.compile(model, options={"tuning": record})
         (decided,) = (d for d in decode_decisions(compiled.entry.decisions) if d.edit.kind is Kind.BAND)

@@ -129,11 +129,12 @@ def _measured(records: Sequence[Record]) -> Iterable[str]:
     if not known:
         return
     changed = [choices for choices in known.values() if choices[0].is_changed]
-    ways = sum(len(choices[0].ways) for choices in known.values())
+    alternatives = sum(len(choices[0].alternatives) for choices in known.values())
     workloads = counted(len(known), "workload")
-    yield f"measured: {workloads} with {counted(ways, 'alternative')}; changed: {len(changed)}"
+    yield f"measured: {workloads} with {counted(alternatives, 'alternative')}; changed: {len(changed)}"
     for first, *more in changed[:MAX_REASONS]:
-        yield f"  {terminal(first.place)}{_and_more(more)}: {first.taken} for {first.ways[0]}{_time(first)}"
+        instead = f"{first.taken} for {first.alternatives[0]}"
+        yield f"  {terminal(first.place)}{_and_more(more)}: {instead}{_time(first)}"
 
 
 def _and_more(others: Sequence[object]) -> str:

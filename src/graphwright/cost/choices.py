@@ -27,11 +27,11 @@ from graphwright.records import dataclass, field
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A choice among ``ways``, the predicted best first. ``nodes``: the source nodes that the workload
-    computes; ``place``: its name in reports.
+    """A choice among ``alternatives``, the predicted best first. ``nodes``: the source nodes that the
+    workload computes; ``place``: its name in reports.
     """
 
-    ways: tuple[str, ...]
+    alternatives: tuple[str, ...]
     taken: str
     workload: str = ""
     place: str = ""
@@ -42,21 +42,21 @@ class Choice:
     @property
     def is_changed(self) -> bool:
         """Whether measurements led to another choice than the prediction."""
-        return self.taken != self.ways[0]
+        return self.taken != self.alternatives[0]
 
-    def ratio(self, way: str, other: str) -> float | None:
-        """The time of ``way`` over that of ``other``, if both are known."""
-        times = [1.0 if each == self.ways[0] else self._median(each) for each in (way, other)]
+    def ratio(self, alternative: str, other: str) -> float | None:
+        """The time of ``alternative`` over that of ``other``, if both are known."""
+        times = [1.0 if each == self.alternatives[0] else self._median(each) for each in (alternative, other)]
         return times[0] / times[1] if self.measured is not None and all(times) else None
 
-    def _median(self, way: str) -> float:
+    def _median(self, alternative: str) -> float:
         """The median of ``times``; 0 if unknown."""
-        times = self.time_of(way)
+        times = self.time_of(alternative)
         return 0.0 if times is None else times.median
 
-    def time_of(self, way: str) -> Times | None:
-        """The time of ``way`` relative to that of the predicted best, if known."""
-        return None if self.measured is None else self.measured.times.get(way)
+    def time_of(self, alternative: str) -> Times | None:
+        """The time of ``alternative`` relative to that of the predicted best, if known."""
+        return None if self.measured is None else self.measured.times.get(alternative)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,20 +71,25 @@ class Choices:
     is_kept: bool = False
 
     def choose(
-        self, kind: str, content: Hashable, ways: Sequence[str], nodes: Sequence[Node], notes: list[object]
+        self,
+        kind: str,
+        content: Hashable,
+        alternatives: Sequence[str],
+        nodes: Sequence[Node],
+        notes: list[object],
     ) -> Choice:
-        """Chooses one of ``ways``, the predicted best first, to compute ``nodes``.
+        """Chooses one of ``alternatives``, the predicted best first, to compute ``nodes``.
 
         ``content`` identifies the workload among those of its ``kind``; its repr must be the same in each
         process. With a record, the choice is added to ``notes``.
         """
-        if not self.is_kept or len(ways) < 2:
-            return Choice(tuple(ways), ways[0])
+        if not self.is_kept or len(alternatives) < 2:
+            return Choice(tuple(alternatives), alternatives[0])
         workload = workload_digest(kind, self.isa, (content, self._sizes_of(nodes)))
         measured = self.workloads.get(workload)
-        taken = ways[0] if measured is None or measured.taken not in ways else measured.taken
+        taken = alternatives[0] if measured is None or measured.taken not in alternatives else measured.taken
         sources = frozenset(source for node in nodes for source in node.sources)
-        choice = Choice(tuple(ways), taken, workload, _place(nodes), sources, measured)
+        choice = Choice(tuple(alternatives), taken, workload, _place(nodes), sources, measured)
         notes.append(choice)
         return choice
 

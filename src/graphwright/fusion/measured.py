@@ -41,10 +41,10 @@ def measured_outcome(
     is_expected = not isinstance(decided, Refusal) or decided.code in EXPECTED
     if not choices.is_kept or not is_expected or _moves_nothing(candidate):
         return Outcome(decided)
-    ways = (TOGETHER, APART) if is_merged else (APART, TOGETHER)
+    alternatives = (TOGETHER, APART) if is_merged else (APART, TOGETHER)
     sides = candidate.producer.nodes, candidate.consumer.nodes
     content = tuple(map(nodes_key, sides)), nodes_key(candidate.nodes)
-    choice = choices.choose("merge", content, ways, candidate.nodes, notes)
+    choice = choices.choose("merge", content, alternatives, candidate.nodes, notes)
     if choice.is_changed:
         decided = _SLOWER if is_merged else "measured"
     ratio = choice.ratio(TOGETHER, APART)

@@ -2,9 +2,9 @@
 
 A record is JSON: ``format``, ``cpu`` and ``graphwright`` (the measured CPU model and version), and
 ``workloads``. A workload is a kernel or region with its sizes and ISA, identified by a digest. For each
-workload the record has ``base``, the way that is predicted to be the fastest; ``times``, the times of other
-ways relative to ``base`` (median, and confidence interval of the median; null if the workload is too small a
-part of its model to matter); and ``taken``, the way that the compiler uses.
+workload the record has ``base``, the alternative that is predicted to be the fastest; ``times``, the times of
+other alternatives relative to ``base`` (median, and confidence interval of the median; null if the workload
+is too small a part of its model to matter); and ``taken``, the alternative that the compiler uses.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ MOST_WORKLOADS: Final = 4096
 _MOST_BYTES: Final = 8 << 20
 """The largest file that is read, in bytes."""
 _MOST_TEXT: Final = 200
-"""The longest name of a way, in characters."""
+"""The longest name of an alternative, in characters."""
 TAKES: Final = "takes auto, none, or a file that a compilation with --tune wrote"
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
 class Times:
-    """The time of a way relative to the predicted one: the median and its confidence interval."""
+    """The time of an alternative relative to the predicted one: the median and its confidence interval."""
 
     median: float
     low: float
     high: float
 
     def scaled(self, factor: float) -> Times:
-        """These times relative to another way, whose time is ``factor`` of the current base."""
+        """These times relative to another alternative, whose time is ``factor`` of the current base."""
         return Times(self.median * factor, self.low * factor, self.high * factor)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of a workload: ``times`` by way, except ``base``; None if it is too short to
+    """The measurements of a workload: ``times`` by alternative, except ``base``; None if it is too short to
     matter.
     """
 
@@ -53,9 +53,9 @@ class Measured:
     times: Mapping[str, Times | None]
     taken: str
 
-    def knows(self, way: str) -> bool:
-        """Whether ``way`` was measured already."""
-        return way == self.base or way in self.times
+    def knows(self, alternative: str) -> bool:
+        """Whether ``alternative`` was measured already."""
+        return alternative == self.base or alternative in self.times
 
 
 Workloads = Mapping[str, Measured]
@@ -83,7 +83,7 @@ class Record:
 
 
 def _plain(measured: Measured) -> dict[str, Any]:
-    times = {way: each and [each.median, each.low, each.high] for way, each in measured.times.items()}
+    times = {name: each and [each.median, each.low, each.high] for name, each in measured.times.items()}
     return {"base": measured.base, "taken": measured.taken, "times": times}
 
 
@@ -140,7 +140,7 @@ def _measured(name: str, held: Any) -> Measured:
         raise ValueError(f"workload {name} has no times of its alternatives")
     if taken != base and taken not in times:
         raise ValueError(f"workload {name} uses an alternative that was not measured")
-    return Measured(base, {way: _times(name, each) for way, each in times.items()}, taken)
+    return Measured(base, {other: _times(name, each) for other, each in times.items()}, taken)
 
 
 def _is_way(text: Any) -> bool:

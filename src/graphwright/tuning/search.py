@@ -1,5 +1,5 @@
 """The tuning search: compiles programs in which workloads are computed in other ways, times them against the
-current program, and takes the ways that are clearly faster.
+current program, and takes the alternatives that are clearly faster.
 
 One trial changes many workloads at once, of which no two share a task, as tasks are timed individually. At
 the end, all changes together are measured again against the program without them: the measurement that led to
@@ -40,7 +40,7 @@ Compile = Callable[[Workloads], Trial]
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload of a program: its ways, the nodes of all its occurrences, and their time."""
+    """A workload of a program: its alternatives, the nodes of all its occurrences, and their time."""
 
     choice: Choice
     nodes: frozenset[int]
@@ -59,9 +59,9 @@ class Search:
     learned: dict[str, Measured] = field(default_factory=dict)
     """The measurements of workloads."""
     tried: int = 0
-    """The number of ways that were measured."""
+    """The number of alternatives that were measured."""
     left: int = 0
-    """The number of ways that there was no time to measure."""
+    """The number of alternatives that there was no time to measure."""
     _meetings: Counter[str] = field(default_factory=Counter)
     _reach: dict[str, frozenset[int]] = field(default_factory=dict)
     """For each workload, the nodes that a trial computed together with its own."""
@@ -81,7 +81,7 @@ class Search:
             base = self.compiled(self.learned)
             if self.learned == known or time.perf_counter() >= self.end:
                 break
-        self.left = sum(len(self._ways(each.choice)) for each in self._workloads(base))
+        self.left = sum(len(self._unmeasured(each.choice)) for each in self._workloads(base))
 
     def _improved(self, base: Trial) -> Trial:
         """The program with all changes that were measured to be gains, starting from ``base``."""
@@ -97,13 +97,13 @@ class Search:
     # -- one trial
 
     def _round(self, base: Trial, workloads: Sequence[Workload], end: float) -> dict[str, Times] | None:
-        """Measures one other way of many workloads that share no task; None if there is not enough time."""
+        """Measures one other alternative of many workloads that share no task; None if the time is over."""
         picks = self._picks(base, workloads)
-        count = sum(len(self._ways(each.choice)) for each in workloads)
+        count = sum(len(self._unmeasured(each.choice)) for each in workloads)
         self.progress(f"measuring {len(picks)} of {counted(count, 'alternative')}")
-        ways = {name: self._ways(each.choice)[0] for name, each in picks.items()}
+        alternatives = {name: self._unmeasured(each.choice)[0] for name, each in picks.items()}
         trial = self.compiled(
-            {**self.learned, **{name: Measured(way, {}, way) for name, way in ways.items()}}
+            {**self.learned, **{name: Measured(each, {}, each) for name, each in alternatives.items()}}
         )
         reach = {name: closure(base, trial, each.nodes) for name, each in picks.items()}
         apart = self._apart(reach, picks)
@@ -122,7 +122,7 @@ class Search:
         )
         self.tried += len(found)
         for name, times in found.items():
-            self._learn(picks[name].choice, ways[name], times)
+            self._learn(picks[name].choice, alternatives[name], times)
         return found or None
 
     def _picks(self, base: Trial, workloads: Sequence[Workload]) -> dict[str, Workload]:
@@ -148,27 +148,27 @@ class Search:
             self._meetings[name] += 1
             if self._meetings[name] >= MOST_MEETINGS:
                 choice = picks[name].choice
-                self._enter(choice, self._ways(choice)[0], None)
+                self._enter(choice, self._unmeasured(choice)[0], None)
         return apart
 
     # -- what is known
 
     def _open(self, base: Trial) -> list[Workload]:
-        """The workloads of ``base`` that have ways to measure and are long enough."""
+        """The workloads of ``base`` that have alternatives to measure and are long enough."""
         workloads = []
         for each in self._workloads(base):
             if each.share >= SHORT:
                 workloads.append(each)
                 continue
-            for way in self._ways(each.choice):
-                self._enter(each.choice, way, None)
+            for alternative in self._unmeasured(each.choice):
+                self._enter(each.choice, alternative, None)
         return workloads
 
     def _workloads(self, base: Trial) -> list[Workload]:
-        """The workloads of ``base`` that have a way which was not measured."""
+        """The workloads of ``base`` that have an alternative which was not measured."""
         found: dict[str, list[Choice]] = {}
         for choice in reversed(base.choices):  # kernels before merges, which take a compilation
-            if self._ways(choice):
+            if self._unmeasured(choice):
                 found.setdefault(choice.workload, []).append(choice)
         if not found:
             return []
@@ -181,22 +181,23 @@ class Search:
             workloads.append(Workload(choices[0], nodes, frozenset(tasks), int(times[tasks].sum()) / whole))
         return workloads
 
-    def _ways(self, choice: Choice) -> list[str]:
-        """The ways that were not measured yet."""
+    def _unmeasured(self, choice: Choice) -> list[str]:
+        """The alternatives that were not measured yet."""
         known = self.learned.get(choice.workload)
         if known is None:
-            return list(choice.ways[1:])
-        return [way for way in choice.ways if not known.knows(way)]
+            return list(choice.alternatives[1:])
+        return [each for each in choice.alternatives if not known.knows(each)]
 
-    def _learn(self, choice: Choice, way: str, times: Times) -> None:
-        """Records the time of ``way`` relative to the current one, and takes it if it is a gain."""
-        self._enter(choice, way, times.scaled(_time_of_taken(self.learned.get(choice.workload))))
+    def _learn(self, choice: Choice, alternative: str, times: Times) -> None:
+        """Records the time of ``alternative`` relative to the current one, and takes it if it is a gain."""
+        self._enter(choice, alternative, times.scaled(_time_of_taken(self.learned.get(choice.workload))))
         if is_gain(times):
-            self.learned[choice.workload] = replace(self.learned[choice.workload], taken=way)
+            self.learned[choice.workload] = replace(self.learned[choice.workload], taken=alternative)
 
-    def _enter(self, choice: Choice, way: str, times: Times | None) -> None:
-        known = self.learned.get(choice.workload, Measured(choice.ways[0], {}, choice.ways[0]))
-        self.learned[choice.workload] = replace(known, times={**known.times, way: times})
+    def _enter(self, choice: Choice, alternative: str, times: Times | None) -> None:
+        predicted = choice.alternatives[0]
+        known = self.learned.get(choice.workload, Measured(predicted, {}, predicted))
+        self.learned[choice.workload] = replace(known, times={**known.times, alternative: times})
 
     # -- what was taken, once more
 
@@ -230,11 +231,13 @@ class Search:
 
 
 def _before(name: str, measured: Measured, known: Workloads) -> str:
-    """The way that the workload ``name`` took before it was ``measured``: as known, or else as predicted."""
+    """The alternative that the workload ``name`` took before it was ``measured``: the known one, or else the
+    predicted one.
+    """
     return known[name].taken if name in known else measured.base
 
 
 def _time_of_taken(known: Measured | None) -> float:
-    """The time of the way that is taken, relative to the predicted one."""
+    """The time of the alternative that is taken, relative to the predicted one."""
     times = None if known is None else known.times.get(known.taken)
     return 1.0 if times is None else times.median

@@ -19,7 +19,7 @@ from graphwright.ir.symbols import Dim, SymbolTable, maximum, minimum, names_in
 from graphwright.ir.types import F32
 from graphwright.kernels.bands import bands
 from graphwright.kernels.bands.benefit import Costed, rows_of_band, saved_ns, worth_banding
-from graphwright.kernels.bands.choices import APART, ways_of
+from graphwright.kernels.bands.choices import APART, alternatives_of
 from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
 from graphwright.kernels.launch import Hook, Launch, Run, SelectedNode, only_where
 from graphwright.kernels.ref import KernelRef
@@ -141,13 +141,15 @@ def _plan(
     stages = [link.stage for link in chain]
     if not choices.is_kept or not all(isinstance(arg, int) for stage in stages for arg in stage.args):
         return _Plan([(part, None) for part in predicted])
-    ways = ways_of(isa, stages, predicted)
+    alternatives = alternatives_of(isa, stages, predicted)
     kernels = [link.launch.hook and link.launch.hook.kernel.symbol.rpartition("_")[0] for link in chain]
     nodes = [link.step.node for link in chain]
-    choice = choices.choose("bands", (tuple(stages), tuple(kernels)), list(ways), nodes, notes)
-    parts = [(slice(part.begin, part.end), part.rows) for part in ways[choice.taken]]
-    single = [way for way, held in ways.items() if len(held) == 1 and (not parts or way == choice.taken)]
-    ratios = [ratio for way in single if (ratio := choice.ratio(way, APART)) is not None]
+    choice = choices.choose("bands", (tuple(stages), tuple(kernels)), list(alternatives), nodes, notes)
+    parts = [(slice(part.begin, part.end), part.rows) for part in alternatives[choice.taken]]
+    single = [
+        name for name, held in alternatives.items() if len(held) == 1 and (not parts or name == choice.taken)
+    ]
+    ratios = [ratio for name in single if (ratio := choice.ratio(name, APART)) is not None]
     refused = _SLOWER if choice.is_changed else _NOT_PAYING
     return _Plan(parts, refused, math.log(min(ratios)) if ratios else None)
 

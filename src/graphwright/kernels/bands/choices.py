@@ -24,21 +24,23 @@ class Part:
         return f"{self.begin + 1} to {self.end} in bands of {self.rows}"
 
 
-def ways_of(isa: Isa, stages: Sequence[Stage], predicted: Sequence[slice]) -> dict[str, tuple[Part, ...]]:
+def alternatives_of(
+    isa: Isa, stages: Sequence[Stage], predicted: Sequence[slice]
+) -> dict[str, tuple[Part, ...]]:
     """The alternatives by name, ``predicted`` first: no bands, all stages in bands, bands of half and twice
     as many rows.
     """
     parts = [_part(isa, stages, part.start, part.stop) for part in predicted]
     begins = range(0, len(stages) - 1, MOST_STAGES)
     every = [_part(isa, stages, begin, min(begin + MOST_STAGES, len(stages))) for begin in begins]
-    ways = (
+    alternatives = (
         parts,
         (),
         every,
         [_of_rows(stages, part, -(-part.rows // 2)) for part in parts],
         [_of_rows(stages, part, 2 * part.rows) for part in parts],
     )
-    return {", ".join(map(str, way)) or APART: tuple(way) for way in ways}
+    return {", ".join(map(str, each)) or APART: tuple(each) for each in alternatives}
 
 
 def _part(isa: Isa, stages: Sequence[Stage], begin: int, end: int) -> Part:

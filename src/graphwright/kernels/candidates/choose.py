@@ -129,10 +129,10 @@ def _in_order(node: Node, offers: Sequence[Offer], context: Context) -> tuple[Of
     """``offers`` by predicted time, with the chosen one first."""
     if len(offers) < 2:
         return tuple(offers)
-    ways: dict[str, Offer] = {}
+    alternatives: dict[str, Offer] = {}
     for offer in offers:
-        ways.setdefault(" + ".join(_names(offer.action, kept=False)) or "no kernel", offer)
-    taken = ways[context.choose("kernel", node, list(ways))]
+        alternatives.setdefault(" + ".join(_names(offer.action, kept=False)) or "no kernel", offer)
+    taken = alternatives[context.choose("kernel", node, list(alternatives))]
     return taken, *(offer for offer in offers if offer is not taken)
 
 

@@ -116,12 +116,12 @@ class Context:
         except Unsupported as reason:
             return str(reason)
 
-    def choose(self, kind: str, node: Node, ways: Sequence[str], *details: Hashable) -> str:
-        """Chooses among valid ``ways`` to compute ``node``, the predicted one first. ``details`` distinguish
-        this node from others with the same content.
+    def choose(self, kind: str, node: Node, alternatives: Sequence[str], *details: Hashable) -> str:
+        """Chooses one of ``alternatives``, all valid, to compute ``node``; the predicted one is first.
+        ``details`` distinguish this node from others with the same content.
         """
         content = nodes_key((node,)) if self.choices.is_kept else ()
-        return self.choices.choose(kind, (content, details), ways, (node,), self.chosen).taken
+        return self.choices.choose(kind, (content, details), alternatives, (node,), self.chosen).taken
 
     def generate(self, kernel: Kernel, comment: str) -> KernelRef:
         """Adds ``kernel`` to the kernels of the model; ``comment`` says what it is for. Raises

@@ -43,9 +43,14 @@ static void pack_row(const struct gemm *g, const struct block *o, int64_t row, i
     const int64_t first = o->batch0 * s->a_batch0 + o->batch1 * s->a_batch1 + row * s->a_m + 2 * k0 * s->a_k;
     const int64_t count = smaller(2 * depth, s->k - 2 * k0);
     const vf factor = vf_set1(g->scale);
+    const int is_copied = !x->single && g->scale == 1 && s->a_k == 1;
     for (int64_t j = 0; j < count; j += 2 * K_RUN, to += step) {
         const int64_t now = smaller(count - j, 2 * K_RUN);
         uint16_t *out = (uint16_t *)(void *)to;
+        if (is_copied && now == 2 * K_RUN) {
+            memcpy(out, (const uint16_t *)x->at + first + j, sizeof(float) * K_RUN);
+            continue;
+        }
         if (s->a_k != 1) {
             memset(out, 0, sizeof(float) * K_RUN);
             for (int64_t i = 0; i < now; i++)

@@ -167,7 +167,7 @@ def _records(records: Sequence[Record]) -> str:
             continue
         did = ", ".join(f"{what}: {count}" for what, count in record.counts.items())
         lines.append(f"{record.name:15} {record.nodes_before:2} -> {record.nodes_after:2} nodes   {did}")
-        lines += [f"    {reason.rule} at {reason.place}: no, {reason.why}" for reason in record.reasons]
+        lines += [f"    {reason.rule} at {reason.location}: no, {reason.why}" for reason in record.reasons]
     return "\n".join(lines)
 
 

@@ -226,7 +226,7 @@ def test_the_page_lists_the_codes() -> None:
 
 def test_strict_numerics_are_a_reason(tmp_path: Path) -> None:
     made = gw.compile(model(shape=(1, 3, 32, 32)), options={"isa": "v3", "numerics": "strict"})
-    (choice,) = [each for each in decode_remarks(made.entry.remarks).kernels if each.place == "second"]
+    (choice,) = [each for each in decode_remarks(made.entry.remarks).kernels if each.location == "second"]
     assert [other.code for other in choice.others] == ["KERNEL_NUMERICS"]
 
 

@@ -32,11 +32,11 @@ class _Encoder:
     def encode(self, remarks: Remarks) -> str:
         held: dict[str, list[Any]] = {
             "passes": list(map(self._pass, remarks.passes)),
-            "requests": [[*self._all((r.place, r.layout)), r.saves] for r in remarks.requests],
+            "requests": [[*self._all((r.location, r.layout)), r.saves] for r in remarks.requests],
             "copies": [
                 [*self._all((c.value, c.layout, c.reader, c.why)), _number(c.moved)] for c in remarks.copies
             ],
-            "kernels": [[self._text(each.place), self._choice(each)] for each in remarks.kernels],
+            "kernels": [[self._text(each.location), self._choice(each)] for each in remarks.kernels],
         }
         held["choices"] = list(map(self._kernels, self._choices))
         held["texts"] = list(self._texts)  # last: encoding the other members adds texts
@@ -124,8 +124,8 @@ class _Decoder:
         return Declined(self._texts[code], self._texts[rule], self._texts[why], self._nodes(nodes))
 
     def _request(self, row: list[Any]) -> LayoutRequest:
-        place, layout, saves = row
-        return LayoutRequest(self._texts[place], self._texts[layout], _optional(saves))
+        location, layout, saves = row
+        return LayoutRequest(self._texts[location], self._texts[layout], _optional(saves))
 
     def _copy(self, row: list[Any]) -> LayoutCopy:
         *texts, moved = row

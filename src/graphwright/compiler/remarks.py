@@ -113,16 +113,16 @@ def _declined(record: Record) -> Iterator[tuple[str, str, str, str]]:
             yield each.code.value, "", each.code.means, " -> ".join(each.edit.nodes)
     for reason in record.reasons:
         if reason.code is None:
-            yield "", reason.rule, reason.why, reason.place
+            yield "", reason.rule, reason.why, reason.location
         elif not decisions:
-            yield reason.code.value, "", reason.code.means, reason.place
+            yield reason.code.value, "", reason.code.means, reason.location
 
 
 def _grouped(found: Iterable[tuple[str, str, str, str]]) -> tuple[Declined, ...]:
     """Grouped by reason, those that concern the most nodes first."""
-    places: dict[tuple[str, str, str], list[str]] = {}
-    for *reason, place in found:
+    locations: dict[tuple[str, str, str], list[str]] = {}
+    for *reason, location in found:
         code, rule, why = reason
-        places.setdefault((code, rule, why), []).append(place)
-    declined = (Declined(*key, NodeCount(len(of), tuple(of[:MOST_NAMES]))) for key, of in places.items())
+        locations.setdefault((code, rule, why), []).append(location)
+    declined = (Declined(*key, NodeCount(len(of), tuple(of[:MOST_NAMES]))) for key, of in locations.items())
     return tuple(sorted(declined, key=lambda each: -each.nodes.count)[:MOST_DECLINED])

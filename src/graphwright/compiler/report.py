@@ -111,9 +111,9 @@ def _choices(steps: Sequence[SelectedNode]) -> Iterable[str]:
             nodes.setdefault(step.alternatives, []).append(step.node.location)
     if nodes:
         yield "chosen by predicted time on one core"
-    for (taken, *others), places in list(nodes.items())[:MAX_REASONS]:
+    for (taken, *others), locations in list(nodes.items())[:MAX_REASONS]:
         slower = ", ".join(map(_predicted, others))
-        yield f"  {terminal(places[0])}{_and_more(places[1:])}: {_predicted(taken)}; not {slower}"
+        yield f"  {terminal(locations[0])}{_and_more(locations[1:])}: {_predicted(taken)}; not {slower}"
 
 
 def _predicted(alternative: Alternative) -> str:
@@ -134,7 +134,7 @@ def _measured(records: Sequence[Record]) -> Iterable[str]:
     yield f"measured: {workloads} with {counted(alternatives, 'alternative')}; changed: {len(changed)}"
     for first, *more in changed[:MAX_REASONS]:
         instead = f"{first.taken} for {first.alternatives[0]}"
-        yield f"  {terminal(first.place)}{_and_more(more)}: {instead}{_time(first)}"
+        yield f"  {terminal(first.location)}{_and_more(more)}: {instead}{_time(first)}"
 
 
 def _and_more(others: Sequence[object]) -> str:

@@ -28,13 +28,13 @@ from graphwright.records import dataclass, field
 @dataclass(frozen=True, eq=False)
 class Choice:
     """A choice among ``alternatives``, the predicted best first. ``nodes``: the source nodes that the
-    workload computes; ``place``: its name in reports.
+    workload computes; ``location``: its name in reports.
     """
 
     alternatives: tuple[str, ...]
     taken: str
     workload: str = ""
-    place: str = ""
+    location: str = ""
     nodes: frozenset[str] = frozenset()
     measured: Measured | None = None
     """The measurements of the workload, if the record has any."""

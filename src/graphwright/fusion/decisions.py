@@ -89,10 +89,10 @@ def _recorded(records: Sequence[Record]) -> Iterable[Decision]:
         decided = [note for note in record.notes if isinstance(note, Decision)]
         for note in record.notes:
             if isinstance(note, Replacement):
-                edit, sources = Edit(Kind.REPLACE, (note.place,)), (note.sources,)
+                edit, sources = Edit(Kind.REPLACE, (note.location,)), (note.sources,)
                 yield Decision(edit, Verdict.TAKEN, note.code, f"rule {note.rule}", sources=sources)
         for reason in record.reasons:
             if reason.code is not None and not decided:
-                edit = Edit(Kind.REPLACE, (reason.place,))
+                edit = Edit(Kind.REPLACE, (reason.location,))
                 yield Decision(edit, Verdict.REFUSED, reason.code, reason.why, sources=(reason.sources,))
         yield from decided

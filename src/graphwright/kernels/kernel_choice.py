@@ -40,11 +40,11 @@ class NotTaken:
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """The kernels that compute the node at ``place``, and the alternatives. ``taken`` is empty if Python runs
-    the node. ``ns`` is None if there is no alternative to compare with.
+    """The kernels that compute the node at ``location``, and the alternatives. ``taken`` is empty if Python
+    runs the node. ``ns`` is None if there is no alternative to compare with.
     """
 
-    place: str
+    location: str
     taken: tuple[str, ...]
     ns: int | None
     others: tuple[NotTaken, ...]

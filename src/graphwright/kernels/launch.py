@@ -173,7 +173,7 @@ class SelectedNode:
     """Earlier nodes that the step computes as well."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The names of the nodes, for errors and reports."""
         return ", ".join(node.location for node in (*self.before, self.node))
 

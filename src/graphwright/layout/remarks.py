@@ -21,7 +21,7 @@ class LayoutRequest:
     layout.
     """
 
-    place: str
+    location: str
     layout: str
     saves: int | None
 

@@ -204,7 +204,7 @@ class _Lowering:
         steps_of_tasks += [None] * len(draft.tasks)
         for step in steps:
             for task in self._described(step, self._tasks(step)):
-                self._add(draft, task, streams[step.node], step.place)
+                self._add(draft, task, streams[step.node], step.location)
                 steps_of_tasks.append(step)
             self._add_rows(draft, moves, step.node, number)
             steps_of_tasks += [None] * (len(draft.tasks) - len(steps_of_tasks))

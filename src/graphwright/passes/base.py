@@ -49,9 +49,9 @@ class Known(enum.Flag):
 
 @dataclass(frozen=True)
 class Reason:
-    """Why ``rule`` did not change the node ``place``."""
+    """Why ``rule`` did not change the node at ``location``."""
 
-    place: str
+    location: str
     rule: str
     why: str
     code: Code | None = None
@@ -60,16 +60,16 @@ class Reason:
 
     def __str__(self) -> str:
         code = "" if self.code is None else f" [{self.code.value}]"
-        return f"{self.place}: {self.rule}: {self.why}{code}"
+        return f"{self.location}: {self.rule}: {self.why}{code}"
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """A fusion decision: ``rule`` replaced several nodes by the node ``place``."""
+    """A fusion decision: ``rule`` replaced several nodes by the node at ``location``."""
 
     rule: str
     code: Code
-    place: str
+    location: str
     sources: tuple[str, ...]
 
 

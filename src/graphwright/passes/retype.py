@@ -43,7 +43,7 @@ class _Retyping(ShapeInference):
     names: dict[str, Dim] = field(default_factory=dict)
     """For symbols that inference of the current node created: their names in the text."""
     guards: set[Constraint] = field(default_factory=set)
-    place: str = ""
+    location: str = ""
     """The node whose outputs are being inferred."""
 
     def node(self, node: Node) -> None:
@@ -74,7 +74,7 @@ class _Retyping(ShapeInference):
             self.demand_equal((old, substitute(new, names)) for old, new in pairs)
         else:
             message = f"%{value.name} is {stated} in the text, but its node returns {fact.type}"
-            self.errors.add("type", message, self.place)
+            self.errors.add("type", message, self.location)
         value.type, self.facts[value] = fact.type, fact
         self.defined |= symbols_in([fact.type])
 
@@ -111,7 +111,7 @@ class _Retyping(ShapeInference):
         table = self.module.symbols
         for stated, inferred in pairs:
             if names_in(stated) <= self.defined and not table.proves_equal(stated, inferred):
-                guard = Constraint("==", inferred, stated, self.place)
+                guard = Constraint("==", inferred, stated, self.location)
                 self.guards.add(guard)
                 table.constraints.setdefault(guard)
 

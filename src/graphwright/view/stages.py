@@ -97,8 +97,8 @@ class PictureObserver:
     def _keep_steps(self, selection: Selection) -> None:
         for step in all_steps(selection.steps):
             nodes = (*step.before, step.node)
-            self._alternatives[step.place] = step.alternatives
-            self._sources[step.place] = tuple(dict.fromkeys(s for node in nodes for s in node.sources))
+            self._alternatives[step.location] = step.alternatives
+            self._sources[step.location] = tuple(dict.fromkeys(s for node in nodes for s in node.sources))
 
 
 def pictures_of_package(

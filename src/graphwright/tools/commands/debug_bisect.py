@@ -90,7 +90,7 @@ def _show(subject: Subject, finding: Finding) -> None:
     if isinstance(cause, WrongPass):
         say(f"  pass {cause.name} is at fault: number {cause.number} of {passes}")
         rows = [["error", cause.error or f"{cause.distance.most:.2e}"]]
-        table([*rows, ["first node that changed", cause.place]])
+        table([*rows, ["first node that changed", cause.location]])
         return
     say(f"  all {passes} modules are right")
     if isinstance(cause, WrongStep):
@@ -115,7 +115,7 @@ def _show_step(cause: WrongStep) -> None:
         say(f"  kernel {', '.join(kernel_names(run, span))} is at fault")
     rows = [
         ["task", f"{span.last} of {len(tasks)}"],
-        ["nodes", span.step.place],
+        ["nodes", span.step.location],
         ["result", f"{result.value.name or '?'}: {result.value.type}"],
         ["error", f"{result.distance.most:.2e} on its own operands"],
     ]
@@ -131,7 +131,7 @@ def _show_unlocated(finding: Finding, cause: Unlocated) -> None:
     say(f"  each of {counted(finding.steps, 'step')} is right on its own operands: rounding errors add up")
     if cause.worst is not None:
         error = cause.worst.distance.most
-        table([["largest error at", cause.worst.span.step.place], ["error", f"{error:.2e}"]])
+        table([["largest error at", cause.worst.span.step.location], ["error", f"{error:.2e}"]])
 
 
 def reduced(

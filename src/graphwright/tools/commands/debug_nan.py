@@ -61,7 +61,7 @@ def _show(found: FirstNan) -> None:
     rows = [
         ["task", f"{span.last} of {len(tasks)}"],
         ["kernel", ", ".join(kernels)],
-        ["nodes", span.step.place],
+        ["nodes", span.step.location],
         ["inside", f"{found.node.location} is the first of these with {found.node_kind}"],
         ["result", f"{result.value.name or '?'}, {described(result.got)}"],
         ["operands", own if found.in_f64 else ours],

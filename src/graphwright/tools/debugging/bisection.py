@@ -83,7 +83,7 @@ class Finding:
             span = self.cause.result.span
             return tuple(s for node in (*span.step.before, span.step.node) for s in node.sources)
         if isinstance(self.cause, WrongPass):
-            return tuple(self.cause.place.split(" + "))
+            return tuple(self.cause.location.split(" + "))
         if isinstance(self.cause, WrongOutput):
             maker = self.cause.value.producer
             return maker.sources if maker is not None else ()

@@ -26,7 +26,7 @@ class WrongPass:
     number: int
     distance: Distance
     error: str
-    place: str
+    location: str
     """The nodes that compute the first value that differs from before; empty if no value kept its name."""
 
 
@@ -47,10 +47,10 @@ def first_wrong(
             low = middle
         else:
             high, found = middle, there
-    place = _first_changed(snapshots[low].module, snapshots[high].module, arrays, limit)
+    location = _first_changed(snapshots[low].module, snapshots[high].module, arrays, limit)
     if isinstance(found, str):
-        return WrongPass(snapshots[high].name, high, Distance(np.inf, np.inf), found, place)
-    return WrongPass(snapshots[high].name, high, found, "", place)
+        return WrongPass(snapshots[high].name, high, Distance(np.inf, np.inf), found, location)
+    return WrongPass(snapshots[high].name, high, found, "", location)
 
 
 def evaluated(module: Module, arrays: Sequence[Array]) -> Sequence[Array]:
@@ -75,8 +75,8 @@ def farthest(results: Sequence[Array], expected: Sequence[Array]) -> Distance:
 
 
 def _first_changed(before: Module, after: Module, arrays: Sequence[Array], limit: float) -> str:
-    """The place of the first value of ``after`` whose elements differ from those of the value with the same
-    name in ``before``.
+    """The location of the first value of ``after`` whose elements differ from those of the value with the
+    same name in ``before``.
     """
     right = _named_values(before, arrays)
     for name, (value, array) in _named_values(after, arrays).items():
@@ -103,6 +103,6 @@ def _named_values(module: Module, arrays: Sequence[Array]) -> Mapping[str, tuple
 
 
 def _new_places(before: Module, after: Module) -> list[str]:
-    """The places of nodes that only ``after`` has, in order."""
+    """The locations of nodes that only ``after`` has, in order."""
     known = {(node.op, node.location) for node in before.main}
     return [node.location for node in after.main if (node.op, node.location) not in known]

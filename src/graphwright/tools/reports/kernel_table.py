@@ -51,9 +51,11 @@ def explained_tasks(package: Package) -> list[ExplainedTask]:
     """
     known: dict[str, KernelChoice] = {}
     for choice in decode_remarks(package.main.remarks).kernels:
-        known.setdefault(choice.place, choice)
+        known.setdefault(choice.location, choice)
     if not package.trusted:
-        return [ExplainedTask(0, "", -1, each.place, each.taken, each.ns, (each,)) for each in known.values()]
+        return [
+            ExplainedTask(0, "", -1, each.location, each.taken, each.ns, (each,)) for each in known.values()
+        ]
     return [
         each
         for number, program in enumerate(package.main.programs())
@@ -66,8 +68,8 @@ def _tasks(number: int, target: TargetCode, known: Mapping[str, KernelChoice]) -
     graph = target.task_graph
     registers = register_values(graph, {}, NOMINAL_SIZES[0])
     for index, task in enumerate(graph.tasks):
-        places = (task.name, *task.name.split(", "))
-        choices = tuple(known[place] for place in dict.fromkeys(places) if place in known)
+        locations = (task.name, *task.name.split(", "))
+        choices = tuple(known[location] for location in dict.fromkeys(locations) if location in known)
         ns = registers[task.work] if task.work >= 0 else None
         yield ExplainedTask(number, target.name, index, task.name, _kernels(graph, task), ns, choices)
 

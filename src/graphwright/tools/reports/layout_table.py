@@ -100,7 +100,7 @@ def layout_facts(package: Package) -> dict[str, Any]:
     return {
         "values": found.values,
         "weights": found.weights,
-        "requests": [{"node": r.place, "layout": r.layout, "saves_ns": r.saves} for r in found.requests],
+        "requests": [{"node": r.location, "layout": r.layout, "saves_ns": r.saves} for r in found.requests],
         "copies": [
             {"value": c.value, "layout": c.layout, "reader": c.reader, "why": c.why, "bytes": moved}
             for c, moved in found.copies
@@ -127,7 +127,7 @@ def _show_requests(requests: Sequence[LayoutRequest]) -> None:
     say(f"requested by {counted(len(requests), 'node')}; the others follow their neighbors")
     saves = ["-" if r.saves is None else duration_text(r.saves) for r in requests[:MOST_ROWS]]
     rows = [
-        [sources_text(r.place, _NAME), r.layout, saved] for r, saved in zip(requests, saves, strict=False)
+        [sources_text(r.location, _NAME), r.layout, saved] for r, saved in zip(requests, saves, strict=False)
     ]
     table(rows, ["node", "layout", "faster by"])
 
@@ -156,5 +156,5 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    value, of, place = name.rpartition(" of ")
-    return f"{terminal(value, _NAME)}{of}{sources_text(place, _NAME)}"
+    value, of, location = name.rpartition(" of ")
+    return f"{terminal(value, _NAME)}{of}{sources_text(location, _NAME)}"

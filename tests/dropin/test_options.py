@@ -78,6 +78,8 @@ def test_what_has_no_meaning_here_says_so() -> None:
         ours.SessionOptions().register_custom_ops_library("ops.so")
     with pytest.raises(Unsupported, match="LoRA"):
         ours.RunOptions().add_active_adapter(None)
+    with pytest.raises(TypeError, match=r"such as GraphOptimizationLevel\.ORT_ENABLE_ALL, not int"):
+        ours.SessionOptions().graph_optimization_level = 99
     with pytest.raises(AttributeError, match=r"its fields are .*intra_op_num_threads"):
         ours.SessionOptions().inter_threads = 3
 

@@ -160,6 +160,12 @@ def test_what_cannot_be_loaded(source: Any) -> None:
     assert same(load) != "loaded"
 
 
+def test_an_unknown_op_names_the_variable_that_loads_plugins() -> None:
+    """A package that imports onnxruntime has no command line to add --plugin to."""
+    with pytest.raises(state.InvalidGraph, match=r"Nope at opset 17 [\s\S]*GRAPHWRIGHT_PLUGINS"):
+        ours.InferenceSession(of_two(op="Nope"))
+
+
 def test_arguments_of_the_wrong_kind(pair: dict[ModuleType, Any]) -> None:
     same(lambda engine: engine.InferenceSession(sums(), {"intra_op_num_threads": 1}))
     same(lambda engine: pair[engine].run(None, FEED, {"terminate": False}))

@@ -16,12 +16,17 @@ _PLAIN = (list, tuple, bool, int, float, complex, str)
 
 def require(names: Sequence[str], inputs: Sequence[TensorSpec], feed: Mapping[str, Any]) -> None:
     """Raises ValueError if a required input is missing, and TypeError if the feeds are not a mapping."""
-    if not isinstance(feed, Mapping):
-        raise TypeError(f"input_feed is a mapping from names to values, not {type(feed).__name__}")
+    require_mapping("input_feed", feed)
     optional = {spec.name for spec in inputs if spec.dtype.kind == "optional"}
     missing = [name for name in names if name not in feed and name not in optional]
     if missing:
         raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feed)}).")
+
+
+def require_mapping(argument: str, feed: object) -> None:
+    """Raises TypeError, which names ``argument``, if the feeds are not a mapping."""
+    if not isinstance(feed, Mapping):
+        raise TypeError(f"{argument} is a mapping from names to values, not {type(feed).__name__}")
 
 
 def converted(inputs: Sequence[TensorSpec], feed: Mapping[str, Any]) -> dict[str, Any]:

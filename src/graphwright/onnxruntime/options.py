@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from operator import index
 from typing import Any
 
@@ -32,13 +33,15 @@ class _Fields:
         fields = [field for base in type(self).__mro__ for field in getattr(base, "__annotations__", ())]
         if name not in fields:
             raise AttributeError(f"{kind!r} has no field {name!r}: its fields are {', '.join(fields)}")
-        wanted = type(getattr(type(self), name))
+        default = getattr(type(self), name)
+        wanted = type(default)
         if wanted is int and hasattr(value, "__index__"):
             value = index(value)
         if wanted is bool and (value is None or hasattr(value, "__bool__")):
             value = bool(value)  # also NumPy's
         if not isinstance(value, wanted):
-            raise TypeError(f"{kind}.{name} takes {wanted.__name__}, not {type(value).__name__}")
+            such = f", such as {default}" if isinstance(default, Enum) else ""
+            raise TypeError(f"{kind}.{name} takes {wanted.__name__}{such}, not {type(value).__name__}")
         super().__setattr__(name, wanted(value))
 
     def _add(self, key: str, value: str) -> None:

@@ -108,11 +108,18 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
         """As :meth:`run`, with OrtValues. Raises TypeError for other values."""
+        feeds.require_mapping("input_dict_ort_values", input_dict_ort_values)
         feed = {name: held(value, f"input {name!r}") for name, value in input_dict_ort_values.items()}
         return [OrtValue(value) for value in self.run(output_names, feed, run_options)]
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
-        """Runs on bound memory. Raises ValueError for another session's binding, RuntimeError otherwise."""
+        """Runs on bound memory.
+
+        Raises TypeError for no binding, ValueError for one of another session, RuntimeError otherwise.
+        """
+        if not isinstance(iobinding, IOBinding):
+            kind = type(iobinding).__name__
+            raise TypeError(f"iobinding takes the result of session.io_binding(), not {kind}")
         if iobinding.session is not self:
             raise ValueError("IOBinding must be used with the session that created it")
         _begin(run_options)

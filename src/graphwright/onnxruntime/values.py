@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graphwright.frontends.onnx.dtypes import dtype_from_onnx, onnx_number
@@ -47,8 +47,12 @@ class OrtValue:
     def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> OrtValue:
         """The bytes of ``data`` as the type with that number in TensorProto, which has as many bytes.
 
-        Raises RuntimeError.
+        Raises RuntimeError, and TypeError for what is no array.
         """
+        if not isinstance(data, np.ndarray):
+            raise TypeError(
+                f"data is a NumPy array with the bytes of the elements, not {type(data).__name__}"
+            )
         dtype = dtype_from_onnx(onnx_element_type)
         if data.dtype.itemsize != dtype.bytes:
             raise RuntimeError(f"{dtype} has {dtype.bytes} bytes, {data.dtype} has {data.dtype.itemsize}")
@@ -68,7 +72,7 @@ class OrtValue:
         require_cpu(device_type, device_id, vendor_id)
         dtype = element_dtype(element_type)
         try:
-            return cls(np.zeros(tuple(shape), dtype.numpy), dtype)
+            return cls(np.zeros(_sizes(shape), dtype.numpy), dtype)
         except (MemoryError, ValueError) as error:
             raise RuntimeError(f"there is no array of {dtype} with shape {list(shape)}: {error}") from error
 
@@ -233,21 +237,33 @@ def element_dtype(given: Any) -> DType:
     try:
         dtype = dtype_from_onnx(given) if isinstance(given, int) else dtype_of(np.empty(0, given))
     except Exception as error:
-        raise RuntimeError(f"{given!r} is not an element type: {error}") from error
+        hint = "give a NumPy type, such as np.float32, or a number of TensorProto"
+        raise RuntimeError(f"{given!r} is not an element type: {error}; {hint}") from error
     if dtype is STRING:
         raise RuntimeError("memory for strings cannot be created from an address or a shape")
     return dtype
 
 
 def array_at(address: int, element_type: Any, shape: Sequence[int]) -> Array:
-    """The caller's memory as an array; the caller keeps it alive."""
-    dtype = element_dtype(element_type)
-    count = math.prod(shape)
+    """The caller's memory as an array; the caller keeps it alive. Raises TypeError for no address."""
+    if not hasattr(address, "__index__"):
+        kind = type(address).__name__
+        raise TypeError(
+            f"buffer_ptr is an address, as array.ctypes.data and tensor.data_ptr() are, not {kind}"
+        )
+    dtype, sizes = element_dtype(element_type), _sizes(shape)
+    count = math.prod(sizes)
     if not count:
-        return np.zeros(tuple(shape), dtype.numpy)
+        return np.zeros(sizes, dtype.numpy)
     memory: Any = (ctypes.c_char * (count * dtype.numpy.itemsize)).from_address(address)
-    view: Array = np.frombuffer(memory, dtype.numpy, count).reshape(tuple(shape))
+    view: Array = np.frombuffer(memory, dtype.numpy, count).reshape(sizes)
     return view
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    if not isinstance(shape, Iterable):
+        raise TypeError(f"a shape is a sequence of sizes, such as [2, 3], not {shape!r}")
+    return tuple(shape)
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: object = None) -> None:

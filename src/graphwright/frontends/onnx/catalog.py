@@ -116,7 +116,10 @@ class Catalog:
         """Reports a node whose op is not supported."""
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
         versions = self._mappings.versions(domain, op_type)
-        hint = "load a plugin that maps it (--plugin FILE), or add a function of that name to the model"
+        hint = (
+            "load a plugin that maps it (--plugin FILE or GRAPHWRIGHT_PLUGINS=FILE), or add a function of "
+            "that name to the model"
+        )
         if versions:
             known = ", ".join(map(str, versions))
             hint = f"supported versions are {known}: convert the model to opset {versions[0]} or later"

@@ -56,6 +56,26 @@ def test_a_module_of_16_bits_is_no_farther_from_f32_than_eager(block: Block, dty
     assert not gw.torch.report()[-1].missing
 
 
+class Stem(nn.Module):
+    """A convolution and a norm over its channels: the convolution becomes a kernel with no epilogue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.norm = nn.Conv2d(3, 32, 7, 4, 3), nn.LayerNorm(32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.norm(self.patches(x).permute(0, 2, 3, 1))
+        return made.permute(0, 3, 1, 2)
+
+
+def test_a_convolution_under_autocast_has_no_epilogue_if_only_casts_follow_it() -> None:
+    stem, x = Stem().eval(), torch.randn(1, 3, 64, 64)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        wanted, made = stem(x), compiled(stem)(x)
+    assert made.dtype == wanted.dtype
+    assert relative(made, wanted) < 1e-2
+
+
 def test_autocast_is_no_farther_from_f32_than_eager(block: Block) -> None:
     def run(x: torch.Tensor) -> Any:
         with torch.autocast("cpu", dtype=torch.bfloat16):

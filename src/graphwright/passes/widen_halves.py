@@ -13,8 +13,10 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import is_constant
-from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.clone import inline_region
+from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.match import Match, P, Rule, Var, constant_array, used_once
 from graphwright.ir.op import Op, Trait
 from graphwright.ir.types import BF16, F16, F32
@@ -25,7 +27,7 @@ from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.resize import Resize
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
-from graphwright.passes.base import Pass, Record, RulePass, graphs
+from graphwright.passes.base import Pass, Record, RulePass, graphs, nodes_of
 from graphwright.passes.base import replace as replace_node
 from graphwright.records import dataclass, replace
 
@@ -160,7 +162,32 @@ def _refusal(m: Match) -> str | None:
     return None
 
 
-KEEP_EXCESS_PRECISION = RulePass(
-    "keep_excess_precision",
-    (Rule("narrowing and widening casts", WIDENED, _refusal, lambda b, m: m[X]),),
-)
+@dataclass(frozen=True)
+class KeepExcessPrecision(Pass):
+    """Removes casts to 16 bits and back inside a kernel. A contraction with only such casts after it becomes
+    a node without a region: an epilogue has at least one node.
+    """
+
+    rules: RulePass = RulePass(
+        "keep_excess_precision",
+        (Rule("narrowing and widening casts", WIDENED, _refusal, lambda b, m: m[X]),),
+    )
+    name: str = "keep_excess_precision"
+
+    def run(self, module: Module, record: Record) -> bool:
+        if not self.rules.run(module, record):
+            return False
+        for _, node, _ in list(nodes_of(module, Fused)):
+            if _is_contraction(region_of(node)):
+                inline_region(node, region_of(node), [v for v in node.inputs if v is not None])
+                record.did("epilogues without nodes removed")
+        return True
+
+
+def _is_contraction(region: Graph) -> bool:
+    """Whether ``region`` computes nothing after its contraction."""
+    ops = [node.op for node in region if not isinstance(node.op, Constant)]
+    return len(ops) == 1 and Trait.CONTRACTION in ops[0].traits
+
+
+KEEP_EXCESS_PRECISION = KeepExcessPrecision()

@@ -205,3 +205,39 @@ def test_a_body_that_needs_a_size_is_an_error_that_names_the_operands() -> None:
     model = gw.compile(source, constants={"w": np.ones((2, 1, 3), np.float32)})
     y, state = model(np.ones((1, 2, 4), np.float32))
     assert (y[0, 0].tolist(), state.shape) == ([1, 2, 3, 3], (1, 2, 2))
+
+
+def test_boxes_of_unknown_rank_are_selected() -> None:
+    """The positions are i64 [N, 3], whatever the ranks of the operands."""
+    inputs: dict[str, tuple[Any, Shape]] = {
+        "boxes": (np.float32, None), "scores": (np.float32, None), "most": (np.int64, None),
+        "overlap": (np.float32, None), "least": (np.float32, None),
+    }  # fmt: skip
+    model = gw.compile(model_of("NonMaxSuppression", 11, inputs))
+    assert str(model.outputs[0].dtype) == "i64"
+    boxes = np.array([[[0, 0, 1, 1], [0, 0, 1, 1.1], [2, 2, 3, 3]]], np.float32)
+    scores = np.array([[[0.5, 0.6, 0.7]]], np.float32)
+    (selected,) = model(boxes, scores, np.array([3]), *np.array([[0.5], [0]], np.float32))
+    assert selected.tolist() == [[0, 0, 2], [0, 0, 1]]
+
+
+def test_regions_of_an_open_number_of_bounds_are_pooled_in_a_branch() -> None:
+    """A branch requires four bounds when it runs: until then, its nodes do not know that."""
+    types = {"x": 1, "regions": 1, "images": 7, "thorough": 9}
+    shapes = {"x": ["N", "C", "H", "W"], "regions": ["R", "K"], "images": ["I"], "thorough": []}
+    branches = []
+    for name, points in (("many", 2), ("few", 1)):
+        node = helper.make_node(
+            "RoiAlign", ["x", "regions", "images"], [name], output_height=2, output_width=2,
+            sampling_ratio=points, coordinate_transformation_mode="output_half_pixel",
+        )  # fmt: skip
+        branches.append(helper.make_graph([node], name, [], [onnx.ValueInfoProto(name=name)]))
+    node = helper.make_node("If", ["thorough"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    inputs = [helper.make_tensor_value_info(name, types[name], shape) for name, shape in shapes.items()]
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
+    model = gw.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)]))
+    x = np.broadcast_to(np.arange(8, dtype=np.float32), (1, 1, 8, 8))
+    regions = np.array([[1, 1, 5, 5], [0, 2, 4, 6]], np.float32)
+    for thorough in (True, False):
+        (y,) = model(x, regions, np.zeros(2, np.int64), np.array(thorough))
+        np.testing.assert_allclose(y[:, 0, 0], [[2, 4], [1, 3]])

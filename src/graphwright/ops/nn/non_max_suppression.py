@@ -56,13 +56,17 @@ class NonMaxSuppression(BoundedForm, Op):
         ):
             if fact is not None:
                 need_dtype(at, fact, {dtype}, what)
+            if fact is not None and fact.type.shape is not None:
                 need_scalar(at, fact, what)
+        selected = TensorType(I64, (at.symbols.fresh("selected"), 3))
+        if boxes.type.shape is None or scores.type.shape is None:
+            return selected
         if boxes.rank != 3 or scores.rank != 3:
             raise at.fail(f"boxes of {boxes.type} and scores of {scores.type}: both must have 3 axes")
         at.equal(boxes.shape[2], 4, "elements of a box")
         at.equal(boxes.shape[0], scores.shape[0], "the batch")
         at.equal(boxes.shape[1], scores.shape[2], "boxes and scores")
-        return TensorType(I64, (at.symbols.fresh("selected"), 3))
+        return selected
 
     @quiet
     def reference(

@@ -157,7 +157,7 @@ class RoiAlign(Op):
         dtype = wide(x.type.dtype)
         batch, channels, *sizes = x.type.dims
         count = regions.type.dims[0]
-        bounds = as_dtype(b, regions, dtype)
+        bounds = as_dtype(b, reshaped(b, regions, count, 4), dtype)  # branches know no constraints of sizes
         low, high = (
             [b(Slice((k,), (k + 1,), (1,), (1,)), bounds) for k in ends] for ends in ((1, 0), (3, 2))
         )

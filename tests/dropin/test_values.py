@@ -205,6 +205,32 @@ def test_an_output_may_be_bound_to_an_input_of_the_next_run(pair: dict[ModuleTyp
     assert same(run)[2] == (ROWS + 3 * ROW).tolist()
 
 
+def test_a_run_writes_to_the_bound_memory_itself(pair: dict[ModuleType, Any]) -> None:
+    """A copy of a KV cache takes as long as the run of a small decoder."""
+    session, written = pair[ours], []
+    binding = bound(ours, session)
+    memory = np.zeros((2, 3), np.float32)
+    binding.bind_ortvalue_output("total", ours.OrtValue.ortvalue_from_numpy(memory))
+    binding.bind_output("less")
+    binding.run(lambda *call: written.extend(session._written(*call)) or written)
+    assert written[0] is memory and (memory == ROWS + ROW).all()
+
+
+def test_bound_memory_may_overlap(pair: dict[ModuleType, Any]) -> None:
+    """Scripts update a state in place."""
+
+    def run(engine: ModuleType) -> Any:
+        state = engine.OrtValue.ortvalue_from_numpy(ROWS.copy())
+        binding = bound(engine, pair[engine])
+        binding.bind_ortvalue_input("a", state)
+        binding.bind_ortvalue_output("total", state)
+        for _ in range(2):
+            pair[engine].run_with_iobinding(binding)
+        return state.numpy()
+
+    assert same(run)[2] == (ROWS + 2 * ROW).tolist()
+
+
 def misbound(engine: ModuleType, session: Any, how: str) -> None:
     binding = bound(engine, session)
     if how == "no outputs":
@@ -239,6 +265,18 @@ def misbound(engine: ModuleType, session: Any, how: str) -> None:
 )
 def test_bindings_that_do_not_fit(pair: dict[ModuleType, Any], how: str) -> None:
     assert same(lambda engine: misbound(engine, pair[engine], how)) in ("RuntimeError", "ValueError")
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("small memory", r"'total' has shape \[2, 3\], the memory bound to it \[2, 2\]: bind memory of"),
+        ("other type", "'total' is float32, the memory bound to it int32: bind memory of"),
+    ],
+)
+def test_memory_that_does_not_fit_is_compared(pair: dict[ModuleType, Any], how: str, words: str) -> None:
+    with pytest.raises(RuntimeError, match=words):
+        misbound(ours, pair[ours], how)
 
 
 def test_bindings_belong_to_their_session(pair: dict[ModuleType, Any]) -> None:

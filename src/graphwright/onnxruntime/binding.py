@@ -77,15 +77,28 @@ class IOBinding:
         held(ortvalue, f"output {name!r}")
         self._outputs[name] = ortvalue
 
-    def run(self, serve: Callable[[list[str], Mapping[str, Any]], list[Any]]) -> None:
-        """Runs ``serve(names, feed)`` and writes the outputs to the bound memory. Raises RuntimeError for
-        memory that does not fit.
+    def run(self, serve: Callable[[list[str], Mapping[str, Any], Mapping[str, Array]], list[Any]]) -> None:
+        """Runs ``serve(names, feed, out)`` and copies outputs that it did not write to their memory, ``out``.
+        Raises RuntimeError for memory that does not fit.
         """
         if not self._outputs:
             raise RuntimeError("At least one output should be requested: bind_output(name)")
-        found = serve(list(self._outputs), self._inputs)
+        found = serve(list(self._outputs), self._inputs, self._memory())
         bound = self._outputs.items()
         self._results = [_placed(name, v, target) for v, (name, target) in zip(found, bound, strict=True)]
+
+    def _memory(self) -> dict[str, Array]:
+        """The memory of outputs that overlaps no input and no other output: a run may write to it."""
+        used = [value for value in self._inputs.values() if isinstance(value, np.ndarray)]
+        found: dict[str, Array] = {}
+        for name, target in self._outputs.items():
+            if target is None or not target.is_tensor():
+                continue
+            memory = target.array()
+            if not any(np.may_share_memory(memory, other) for other in used):
+                found[name] = memory
+            used.append(memory)
+        return found
 
     def get_outputs(self) -> list[OrtValue]:
         """The outputs of the last run, in the order in which they were bound."""
@@ -130,6 +143,8 @@ def _placed(name: str, value: Any, target: OrtValue | None) -> OrtValue:
     if target is None:
         return OrtValue(value)
     memory = target.array()
+    if value is memory:
+        return target
     if memory.shape != value.shape:
         _misfit(name, f"has shape {list(value.shape)}, the memory bound to it {list(memory.shape)}")
     if memory.dtype != value.dtype:

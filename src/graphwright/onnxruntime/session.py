@@ -13,6 +13,7 @@ from typing import Any
 
 from graphwright.config import Options
 from graphwright.errors import FeedError
+from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import STRING
 from graphwright.onnxruntime import feeds
 from graphwright.onnxruntime.binding import IOBinding
@@ -124,7 +125,7 @@ class InferenceSession:
             raise ValueError("IOBinding must be used with the session that created it")
         _begin(run_options)
         try:
-            iobinding.run(self.run)
+            iobinding.run(self._written)
         except Exception as error:
             raise RuntimeError(f"Error in execution: {error}") from error
 
@@ -280,14 +281,21 @@ class InferenceSession:
         """When profiling began on the monotonic clock; 0 without it."""
         return self._profiled_since
 
-    def _results(self, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
+    def _written(self, names: list[str], feed: Mapping[str, Any], out: Mapping[str, Array]) -> list[Any]:
+        """The outputs named; those in ``out`` are written there if they fit, except in a profiled session."""
+        with translated(lambda: sentence(self._about, names, feed)):
+            return self._results(names, feed, out)
+
+    def _results(
+        self, names: Sequence[str], feed: Mapping[str, Any], out: Mapping[str, Array] | None = None
+    ) -> list[Any]:
         if self._profile is not None:
             return self._profiled(self._profile, names, feed)
         try:
-            return self._model.listed(names, feed if self._takes_arrays else self._fitting(feed)[1])
+            return _listed(self._model, names, feed if self._takes_arrays else self._fitting(feed)[1], out)
         except FeedError:
             model, known = self._fitting(feed)
-            return model.listed(names, known)
+            return model.listed(names, known)  # the caller reports memory that does not fit
 
     def _fitting(self, feed: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
         """The form of the model for ``feed``, and the feed as it takes it."""
@@ -314,6 +322,15 @@ class InferenceSession:
             callback(results, user_data, fault)
         except Exception as error:
             warnings.warn(f"the callback of run_async raised {type(error).__name__}: {error}", stacklevel=2)
+
+
+def _listed(
+    model: Model, names: Sequence[str], feed: Mapping[str, Any], out: Mapping[str, Array] | None
+) -> list[Any]:
+    if not out:
+        return model.listed(names, feed)
+    results = model.run(feed, names, out=out)
+    return [results[name] for name in names]
 
 
 @cache

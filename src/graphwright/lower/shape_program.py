@@ -73,11 +73,11 @@ class ShapeProgramBuilder:
         bound = [axis for axis in axes if self._bind(*axis)]
         declared = SymbolTable(symbols.ranges, symbols.multiples)  # without what guards and constraints imply
         for number, axis, dim in axes:
-            given, place = self._add(Code.DIM, number, axis), f"input {inputs[number].name!r}, axis {axis}"
+            given, where = self._add(Code.DIM, number, axis), f"input {inputs[number].name!r}, axis {axis}"
             if (number, axis, dim) in bound:
-                self._check_span(given, dim, span_of(dim, declared), place)
+                self._check_span(given, dim, span_of(dim, declared), where)
             else:
-                self._check(Code.CHECK_EQ, given, self.register(dim), f"{place} is {dim}")
+                self._check(Code.CHECK_EQ, given, self.register(dim), f"{where} is {dim}")
         for known, codes in ((symbols.guards, _GUARDS), (symbols.constraints, _CHECKS)):
             for each in known:
                 left, right = self.register(each.left), self.register(each.right)
@@ -138,9 +138,9 @@ class ShapeProgramBuilder:
             raise ModelError(Diagnostic("size", f"a size or a factor of one exceeds 64 bits: {number}"))
         return self._add(Code.CONST, number)
 
-    def _check_span(self, given: Reg, dim: Dim, span: Span, place: str) -> None:
+    def _check_span(self, given: Reg, dim: Dim, span: Span, where: str) -> None:
         """Checks that an axis to which ``dim`` is bound has one of the sizes of ``span``."""
-        note = f"{place} is {span.words}"
+        note = f"{where} is {span.words}"
         if span.low > 0:
             self._check(Code.CHECK_LE, self.register(span.low), given, note)
         if span.high is not None:

@@ -26,14 +26,14 @@ class RunError(GraphwrightError):
     """A run failed after it began: a kernel rejected its data, or the model took a branch that cannot run."""
 
 
-def reference_fault(error: Exception, place: str) -> RunError:
-    """The error for a node at ``place`` whose reference raised ``error``; references of plugins are named by
+def reference_fault(error: Exception, location: str) -> RunError:
+    """The error for a node at ``location`` whose reference raised ``error``; those of plugins are named by
     file and line.
     """
     known: Diagnostic | None = getattr(error, "diagnostic", None)
     if known is not None:
-        return RunError(Diagnostic(known.code, f"{known.message} (node {place})", known.where, known.hint))
-    return RunError(Diagnostic("reference", f"{type(error).__name__}: {error}", place))
+        return RunError(Diagnostic(known.code, f"{known.message} (node {location})", known.where, known.hint))
+    return RunError(Diagnostic("reference", f"{type(error).__name__}: {error}", location))
 
 
 @dataclass(frozen=True)

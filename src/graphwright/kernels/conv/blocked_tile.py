@@ -238,7 +238,7 @@ class _Assembly:
             "mov %c[from](%[t]), %%rax",
             "cmpq $0, %c[from_pixel](%[t])",
             "je 1f",
-            *self.walk("from", lambda place, x: f"vmovups {place}, {x}"),
+            *self.walk("from", lambda address, x: f"vmovups {address}, {x}"),
             "jmp 2f",
             "1: mov %c[from_block](%[t]), %%rdx",
             *self.triple(),
@@ -246,11 +246,11 @@ class _Assembly:
             "2: mov %c[add](%[t]), %%rax",
             "test %%rax, %%rax",
             "jz 3f",
-            *self.walk("add", lambda place, x: f"vaddps {place}, {x}, {x}"),
+            *self.walk("add", lambda address, x: f"vaddps {address}, {x}, {x}"),
             "3: cmpq $0, %c[far](%[t])",
             "je 4f",
             "mov %c[to](%[t]), %%rax",
-            *self.walk("to", lambda place, x: f"prefetcht0 {after}+{place}"),
+            *self.walk("to", lambda address, x: f"prefetcht0 {after}+{address}"),
             "4:",
         ]  # fmt: skip
 
@@ -399,12 +399,12 @@ class _Assembly:
             lines += [f"prefetcht0 {ahead}{blocks[b]}" for b in range(tile.blocks)]
         if fetch and number % 2 == 0:
             lines += [f"prefetcht1 ({_AHEAD})", f"add %c[ahead_step](%[t]), {_AHEAD}"]
-        places = [self.place(p, at) for p in range(tile.pixels)]
+        addresses = [self.address(p, at) for p in range(tile.pixels)]
         sums = [[self.sum(p, b, split) for b in range(tile.blocks)] for p in range(tile.pixels)]
         fma = "vdpbf16ps" if self.family.pairs else "vfmadd231ps"
-        return lines + outer_product(places, spread(self.folded(), tile.pixels), weights, sums, spare, fma)
+        return lines + outer_product(addresses, spread(self.folded(), tile.pixels), weights, sums, spare, fma)
 
-    def place(self, pixel: int, at: int) -> str:
+    def address(self, pixel: int, at: int) -> str:
         """The operand of a pixel's value."""
         if self.family.lanes > 1 and pixel == 0:
             return f"{at}({_FIRST})"
@@ -435,5 +435,5 @@ class _Assembly:
             f"vbroadcastss %c[hi](%[t]), {bound}",
             *(f"vminps {x}, {bound}, {x}" for x in sums),
             "10: mov %c[to](%[t]), %%rax",
-            *self.walk("to", lambda place, x: f"vmovups {x}, {place}"),
+            *self.walk("to", lambda address, x: f"vmovups {x}, {address}"),
         ]

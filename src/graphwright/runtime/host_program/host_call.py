@@ -29,21 +29,21 @@ def op_of(text: str) -> Op:
     return parse_op(text)
 
 
-def reference_of(op: Op, place: str) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+def reference_of(op: Op, location: str) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     """The reference of ``op`` as a function from arrays (or None) to arrays. It raises RunError, which names
-    the node at ``place``.
+    the node at ``location``.
     """
 
     def call(arrays: Sequence[Any]) -> tuple[Any, ...]:
         try:
             with np.errstate(all="ignore"):
-                return evaluate(op, arrays, place)
+                return evaluate(op, arrays, location)
         except ModelError as error:
             raise RunError(*error.diagnostics) from error
         except REFERENCE_FAULTS as error:
             if isinstance(error, GraphwrightError):
                 raise
-            raise reference_fault(error, place) from error
+            raise reference_fault(error, location) from error
 
     return call
 

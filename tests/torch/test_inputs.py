@@ -408,3 +408,14 @@ def test_products_of_two_dtypes_are_errors_as_in_pytorch(name: str) -> None:
     for call in (functions[name], made):
         with pytest.raises(RuntimeError, match=r"dtype|scalar type"):
             call(x, w)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_results_without_elements_have_the_strides_of_eager_mode(dtype: torch.dtype) -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    x, run = torch.zeros(0, 3, 4, dtype=dtype), compiled(doubled)
+    for _ in range(2):  # the first call has no fast path yet
+        made = run(x)
+        assert (made.dtype, made.shape, made.stride()) == (dtype, x.shape, doubled(x).stride())

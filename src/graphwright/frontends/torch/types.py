@@ -99,9 +99,9 @@ def array_from(tensor: torch.Tensor) -> Array:
 def tensor_from(array: Array) -> torch.Tensor:
     """A tensor in the memory of ``array``, or in a copy if ``array`` is read-only."""
     array = array if array.flags.writeable else array.copy()
-    if array.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    is_bf16 = array.dtype == ml_dtypes.bfloat16
+    made = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if is_bf16 else torch.from_numpy(array)
+    return made if array.size else made.new_empty(array.shape)  # NumPy's strides are 0 without elements
 
 
 def order_in_memory(tensor: torch.Tensor) -> tuple[int, ...]:

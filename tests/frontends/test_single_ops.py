@@ -241,3 +241,12 @@ def test_regions_of_an_open_number_of_bounds_are_pooled_in_a_branch() -> None:
     for thorough in (True, False):
         (y,) = model(x, regions, np.zeros(2, np.int64), np.array(thorough))
         np.testing.assert_allclose(y[:, 0, 0], [[2, 4], [1, 3]])
+
+
+def test_zero_points_of_unknown_rank_do_not_change_the_dtype_of_the_result() -> None:
+    inputs: dict[str, tuple[Any, Shape]] = {name: (np.uint8, None) for name in ("x", "w", "zero", "of_w")}
+    model = gw.compile(model_of("ConvInteger", 10, inputs))
+    assert str(model.outputs[0].dtype) == "i32"
+    x, w = np.full((1, 1, 3), 5, np.uint8), np.full((1, 1, 2), 7, np.uint8)
+    (y,) = model(x, w, np.array(4, np.uint8), np.array(4, np.uint8))
+    assert (y.dtype, y.tolist()) == (np.int32, [[[6, 6]]])

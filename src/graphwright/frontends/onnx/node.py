@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import onnx
@@ -139,15 +140,18 @@ class OnnxNode:
 
 
 def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], location: str) -> tuple[TensorType, ...]:
-    """Infers the dtypes of outputs of unknown rank from guessed ranks and elements of the inputs.
+    """Infers the dtypes of outputs of unknown rank from guessed ranks and elements of the inputs: all inputs
+    have one rank, or those after the first two are scalars, such as zero points and thresholds.
 
     If no guess is valid, the result is the dtype of the first input: ops for which all guesses fail, such as
     resizing and padding, only move elements.
     """
-    for guess in (_with_rank, _with_elements):
+    for guess, equal in product((_with_rank, _with_elements), (len(facts), 2)):
         for rank in GUESSED_RANKS:
             symbols = SymbolTable()
-            guessed = [None if fact is None else guess(fact, rank, symbols) for fact in facts]
+            ranks = [rank] * equal + [0] * (len(facts) - equal)
+            pairs = zip(facts, ranks, strict=False)
+            guessed = [None if fact is None else guess(fact, r, symbols) for fact, r in pairs]
             try:
                 return tuple(
                     TensorType(fact.dtype, None) for fact in infer_outputs(op, guessed, symbols, location)

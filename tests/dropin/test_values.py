@@ -11,6 +11,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
+import graphwright as gw
 import graphwright.onnxruntime as ours
 from tests.dropin.support import F32, ROW, ROWS, built, copied, outcome, plain, same, sums
 
@@ -214,6 +215,27 @@ def test_a_run_writes_to_the_bound_memory_itself(pair: dict[ModuleType, Any]) ->
     binding.bind_output("less")
     binding.run(lambda *call: written.extend(session._written(*call)) or written)
     assert written[0] is memory and (memory == ROWS + ROW).all()
+
+
+def test_memory_of_a_run_on_a_sequence() -> None:
+    """The tensors of a sequence may differ in size, and may not be overwritten by the caller's arrays."""
+    node = helper.make_node("SequenceAt", ["s", "i"], ["t"])
+    model = built([node], [("i", TensorProto.INT64, [])], [("t", F32, ["N"])])
+    element = helper.make_sequence_type_proto(helper.make_tensor_type_proto(F32, ["N"]))
+    model.graph.input.append(helper.make_value_info("s", element))
+    compiled, feed = gw.compile(model), {"s": [ROW, ROW[:2].copy()], "i": np.array(0)}
+    memory = np.zeros(3, np.float32)
+    assert compiled.run(feed, out={"t": memory})["t"] is memory and (memory == ROW).all()
+    with pytest.raises(gw.errors.FeedError, match="overlaps an input"):
+        compiled.run(feed, out={"t": feed["s"][0]})
+
+    session = ours.InferenceSession(model.SerializeToString())
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("s", ours.OrtValue(feed["s"]))
+    binding.bind_cpu_input("i", feed["i"])
+    binding.bind_ortvalue_output("t", ours.OrtValue.ortvalue_from_numpy(np.zeros(3, np.float32)))
+    session.run_with_iobinding(binding)
+    assert plain(binding.copy_outputs_to_cpu()) == plain([ROW])
 
 
 def test_bound_memory_may_overlap(pair: dict[ModuleType, Any]) -> None:

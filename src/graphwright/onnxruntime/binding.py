@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from graphwright.ir.arrays import Array, np
 from graphwright.onnxruntime.devices import OrtDevice, require_cpu
 from graphwright.onnxruntime.values import OrtValue, OrtValueVector, array_at, held
+from graphwright.runtime.feeds.bindings import tensors_of
 
 
 class IOBinding:
@@ -89,7 +90,7 @@ class IOBinding:
 
     def _memory(self) -> dict[str, Array]:
         """The memory of outputs that overlaps no input and no other output: a run may write to it."""
-        used = [value for value in self._inputs.values() if isinstance(value, np.ndarray)]
+        used = list(tensors_of(self._inputs.values()))
         found: dict[str, Array] = {}
         for name, target in self._outputs.items():
             if target is None or not target.is_tensor():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, cast
@@ -89,7 +89,7 @@ class Bindings:
         given = {spec.name: self._target(spec, out[spec.name]) for spec in self.outputs if spec.name in out}
         targets = list(given.items())
         for k, (name, array) in enumerate(targets):
-            others = chain(arrays, (other for _, other in targets[:k]))
+            others = chain(tensors_of(arrays), (other for _, other in targets[:k]))
             if any(np.may_share_memory(array, other) for other in others):
                 message = f"out[{name!r}] overlaps an input or another output"
                 raise FeedError(
@@ -192,3 +192,12 @@ def _python(value: Any) -> Any:
 
 def _kind(given: object) -> str:
     return type(given).__name__
+
+
+def tensors_of(values: Iterable[Any]) -> Iterator[Array]:
+    """The arrays among ``values``, also those in sequences."""
+    for value in values:
+        if isinstance(value, list):
+            yield from tensors_of(value)
+        elif isinstance(value, np.ndarray):
+            yield value

@@ -54,7 +54,8 @@ def _no_tuning_record_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Gives all processes the same times, because they must list the tests in the same order."""
-    node.workerinput[SECONDS] = node.config.cache.get(SECONDS, {}) if node.config.cache else {}
+    cache = getattr(node.config, "cache", None)
+    node.workerinput[SECONDS] = cache.get(SECONDS, {}) if cache else {}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

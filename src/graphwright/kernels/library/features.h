@@ -40,7 +40,7 @@ GW_INLINE int has_bf16(void) {
     return has_feature(&known, ask_bf16);
 }
 
-#if defined __clang__ || __GNUC__ >= 11
+#if __clang_major__ >= 12 || __GNUC__ >= 11
 #define AMX_TARGET __attribute__((target("amx-tile,amx-int8,amx-bf16")))
 
 /* Asks Linux for the state of AMX registers, which a process must do once (arch_prctl, request

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
 from collections import Counter
@@ -40,15 +41,22 @@ def _no_rates_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_tuning_record_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compiles without the measurements of ``--tune``, which are stored with the compiled kernels that
-    tests share.
+def _tuning_records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Compiles without the user's measurements of ``--tune``, which are stored with the compiled kernels that
+    tests share. Returns the folder of the tests' own.
     """
     folder = tmp_path_factory.mktemp("tuning")
     with pytest.MonkeyPatch.context() as patch:
-        place = property(lambda options: (options.cache_dir or folder) / "tuning")
-        patch.setattr("graphwright.config.Options.tuning_folder", place)
-        yield
+        of_options = property(lambda options: (options.cache_dir or folder) / "tuning")
+        patch.setattr("graphwright.config.Options.tuning_folder", of_options)
+        yield folder / "tuning"
+
+
+@pytest.fixture(autouse=True)
+def _no_tuning_record_of_another_test(_tuning_records: Path) -> Iterator[None]:
+    yield
+    if _tuning_records.exists():
+        shutil.rmtree(_tuning_records)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -293,12 +293,14 @@ def test_what_is_packed_is_let_go() -> None:
         sources.append(weakref.ref(source))
 
         def fill(out: Array) -> None:
+            arrays.clear()  # a caller may hold its arguments while the call runs
             alive.append(sum(each() is not None for each in sources))
             np.copyto(out, source)
 
         return Deferred(F32, (100,), lambda out: [partial(fill, out)])
 
-    result = pack_weights({f"{k:020x}": made(k) for k in range(5)})
+    arrays = {f"{k:020x}": made(k) for k in range(5)}
+    result = pack_weights(arrays)
     assert alive == [5, 4, 3, 2, 1]
     assert [array[0] for array in result.arrays.values()] == [0, 1, 2, 3, 4]
 

@@ -208,7 +208,7 @@ static void prepare(struct conv *g, const uint8_t *x_zero) {
 }
 
 GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch,
-                      enum byte_unit unit) {
+                      enum byte_unit most) {
     struct conv g = {
         .x = buf[BYTE_CONV_X],
         .w = buf[BYTE_CONV_W],
@@ -216,22 +216,20 @@ GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64
         .y = buf[BYTE_CONV_Y],
         .hook_buf = buf + BYTE_CONV_OPERANDS + 1,
         .hook_arg = arg + BYTE_CONV_ARGS,
-        .unit = unit,
+        .unit = byte_unit_up_to(most),
     };
     memcpy(&g.s, arg, sizeof g.s);
     memcpy(&g.hook, &buf[BYTE_CONV_OPERANDS], sizeof g.hook);
     prepare(&g, buf[BYTE_CONV_X_ZERO]);
-    start_byte_tiles(unit, TILE_ROWS);
+    start_byte_tiles(g.unit, TILE_ROWS);
     const int32_t error = run_units(&g, begin, end, scratch);
-    end_byte_tiles(unit);
+    end_byte_tiles(g.unit);
     return error;
 }
 
-GW_KERNEL(gw_conv_bytes) { return run(buf, arg, begin, end, scratch, best_byte_unit()); }
+GW_KERNEL(gw_conv_bytes) { return run(buf, arg, begin, end, scratch, WITH_AMX); }
 
-GW_KERNEL(gw_conv_bytes_vnni) {
-    return run(buf, arg, begin, end, scratch, has_vnni() ? WITH_VNNI : AS_16_BITS);
-}
+GW_KERNEL(gw_conv_bytes_vnni) { return run(buf, arg, begin, end, scratch, WITH_VNNI); }
 
 GW_KERNEL(gw_conv_bytes_wide) { return run(buf, arg, begin, end, scratch, AS_16_BITS); }
 

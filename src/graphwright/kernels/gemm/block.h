@@ -43,4 +43,17 @@ GW_INLINE struct block block_of(int64_t batch, int64_t batch1, int64_t tiles, st
     };
 }
 
+/* Cuts the rows of a block into tiles of at most `height` rows, of which row_of gets the first one each, and
+ * at last their end. Returns the number of tiles. Tiles of grid_rows rows are those of the grid. */
+GW_INLINE int64_t cut_rows(const struct block *o, int64_t m, int64_t grid_rows, int64_t height,
+                           int64_t *row_of) {
+    const int64_t tiles = ceildiv(m, grid_rows);
+    const int64_t first = part_begin(m, o->tile0, tiles), end = part_begin(m, o->tile1, tiles);
+    const int64_t count = height == grid_rows ? o->tile1 - o->tile0 : ceildiv(end - first, height);
+    for (int64_t i = 0; i <= count; i++)
+        row_of[i] =
+            height == grid_rows ? part_begin(m, o->tile0 + i, tiles) : smaller(first + i * height, end);
+    return count;
+}
+
 #endif

@@ -134,18 +134,6 @@ static int32_t deliver_tile(const struct gemm *g, const struct block *o, const s
     return 0;
 }
 
-/* Cuts the rows of a block into tiles; returns their number. Tiles of TILE_ROWS rows are those of the grid.
- */
-static int64_t cut_rows(const struct gemm *g, const struct block *o, int64_t *row_of) {
-    const int64_t tiles = ceildiv(g->s.m, TILE_ROWS), height = tile_rows(g);
-    const int64_t first = part_begin(g->s.m, o->tile0, tiles), end = part_begin(g->s.m, o->tile1, tiles);
-    const int64_t count = height == TILE_ROWS ? o->tile1 - o->tile0 : ceildiv(end - first, height);
-    for (int64_t i = 0; i <= count; i++)
-        row_of[i] =
-            height == TILE_ROWS ? part_begin(g->s.m, o->tile0 + i, tiles) : smaller(first + i * height, end);
-    return count;
-}
-
 static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *scratch, int64_t most_tiles) {
     const struct byte_gemm_args *s = &g->s;
     const int64_t height = tile_rows(g), step = height * RUN, tile_bytes = ceildiv(s->k, RUN) * step;
@@ -156,7 +144,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *s
     int32_t out[MOST_TILE_ROWS * NR];
     int64_t row_of[MOST_TILES + 1];
     struct columns columns;
-    const int64_t count = cut_rows(g, o, row_of);
+    const int64_t count = cut_rows(o, s->m, TILE_ROWS, height, row_of);
     for (int64_t i = 0; i < count; i++) {
         const int64_t rows = row_of[i + 1] - row_of[i];
         uint8_t *tile = scratch + i * tile_bytes;
@@ -226,7 +214,7 @@ GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64
         .hook_arg = arg + BYTE_GEMM_ARGS,
     };
     memcpy(&g.s, arg, sizeof g.s);
-    g.unit = g.s.m >= AMX_LEAST_ROWS || most < WITH_AMX ? most : WITH_VNNI;
+    g.unit = byte_unit_up_to(g.s.m < AMX_LEAST_ROWS && most == WITH_AMX ? WITH_VNNI : most);
     memcpy(&g.hook, &buf[BYTE_GEMM_OPERANDS], sizeof g.hook);
     start_byte_tiles(g.unit, tile_rows(&g));
     const int32_t error = run_units(&g, begin, end, scratch);
@@ -234,11 +222,9 @@ GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64
     return error;
 }
 
-GW_KERNEL(gw_gemm_bytes) { return run(buf, arg, begin, end, scratch, best_byte_unit()); }
+GW_KERNEL(gw_gemm_bytes) { return run(buf, arg, begin, end, scratch, WITH_AMX); }
 
-GW_KERNEL(gw_gemm_bytes_vnni) {
-    return run(buf, arg, begin, end, scratch, has_vnni() ? WITH_VNNI : AS_16_BITS);
-}
+GW_KERNEL(gw_gemm_bytes_vnni) { return run(buf, arg, begin, end, scratch, WITH_VNNI); }
 
 GW_KERNEL(gw_gemm_bytes_wide) { return run(buf, arg, begin, end, scratch, AS_16_BITS); }
 

@@ -141,16 +141,6 @@ static int32_t run_panel(const struct gemm *g, const struct block *o, const stru
     return 0;
 }
 
-/* Cuts the rows of a block into tiles. Tiles of MR rows are those of the grid. */
-static void cut_rows(const struct gemm *g, const struct block *o, struct walk *w) {
-    const int64_t tiles = ceildiv(g->s.m, MR);
-    const int64_t first = part_begin(g->s.m, o->tile0, tiles), end = part_begin(g->s.m, o->tile1, tiles);
-    w->count = w->tile_rows == MR ? o->tile1 - o->tile0 : ceildiv(end - first, w->tile_rows);
-    for (int64_t i = 0; i <= w->count; i++)
-        w->row_of[i] = w->tile_rows == MR ? part_begin(g->s.m, o->tile0 + i, tiles)
-                                          : smaller(first + i * w->tile_rows, end);
-}
-
 static int32_t run_block(const struct gemm *g, const struct block *o, float *scratch) {
     const int64_t m = g->s.m, k = g->s.k, height = tile_rows(g);
     const int64_t block_rows = ceildiv(smaller(m, BLOCK_TILES * MR), height) * height;
@@ -174,7 +164,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
         .out = out,
     };
     w.sums = w.b_panel + (g->packed ? 0 : smaller(k, K_BLOCK) * NR);
-    cut_rows(g, o, &w);
+    w.count = cut_rows(o, m, MR, height, w.row_of);
     for (int64_t kb = 0; kb < w.k_blocks; kb++)
         for (int64_t p = o->panel0; p < o->panel1; p++)
             for (int result = 0; result < results; result++) {

@@ -6,6 +6,21 @@
 #include "library/pairs.h"
 #include "library/tile.h"
 
+/* The start value of row r, for the VL columns from v on. */
+GW_INLINE vf start_of(const struct tile *t, int64_t r, int64_t v) {
+    if (t->from_kind == FROM_ROWS)
+        return vf_set1(t->from[r * t->from_ld]);
+    if (t->from_kind == FROM_ZERO)
+        return (vf){0};
+    const vf from = vf_load(t->from + r * t->from_ld + v);
+    return t->row ? from + vf_load(t->row + v) : from;
+}
+
+GW_INLINE vf activated(const struct tile *t, vf x) {
+    x = t->relu ? vf_relu(x) : x;
+    return t->clip ? vf_min(vf_max(x, vf_set1(t->clip[0])), vf_set1(t->clip[1])) : x;
+}
+
 #ifdef AMX_TARGET
 #include "library/amx_pair_tile.h"
 #endif
@@ -25,11 +40,7 @@ static void tile_of_halves(int64_t rows, int64_t vectors, int64_t k, const float
             for (int i = 0; i < ROWS_AT_ONCE; i++) { /* rows beyond the last one repeat it */
                 const int64_t at = smaller(r + i, rows - 1);
                 row[i] = a + at * a_row;
-                sum[i] = t->from_kind == FROM_TILE   ? vf_load(t->from + at * t->from_ld + v * VL)
-                         : t->from_kind == FROM_ROWS ? vf_set1(t->from[at * t->from_ld])
-                                                     : (vf){0};
-                if (t->from_kind == FROM_TILE && t->row)
-                    sum[i] += vf_load(t->row + v * VL);
+                sum[i] = start_of(t, at, v * VL);
             }
             for (int64_t j = 0; j < k; j++) {
                 const vf x = vf_load(b + j * ldb + v * VL), low = lower_half(x), high = upper_half(x);
@@ -42,12 +53,8 @@ static void tile_of_halves(int64_t rows, int64_t vectors, int64_t k, const float
                     sum[i] = vf_fma(upper_half(pair), high, sum[i]);
                 }
             }
-            for (int i = 0; i < ROWS_AT_ONCE && r + i < rows; i++) {
-                vf x = t->relu ? vf_relu(sum[i]) : sum[i];
-                if (t->clip)
-                    x = vf_min(vf_max(x, vf_set1(t->clip[0])), vf_set1(t->clip[1]));
-                vf_store(t->to + (r + i) * t->to_ld + v * VL, x);
-            }
+            for (int i = 0; i < ROWS_AT_ONCE && r + i < rows; i++)
+                vf_store(t->to + (r + i) * t->to_ld + v * VL, activated(t, sum[i]));
         }
 }
 

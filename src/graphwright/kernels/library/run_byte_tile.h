@@ -13,8 +13,11 @@
 /* What multiplies bytes. */
 enum byte_unit { AS_16_BITS, WITH_VNNI, WITH_AMX };
 
-GW_INLINE enum byte_unit best_byte_unit(void) {
-    return has_amx() ? WITH_AMX : has_vnni() ? WITH_VNNI : AS_16_BITS;
+/* The fastest unit of this CPU up to `most`. */
+GW_INLINE enum byte_unit byte_unit_up_to(enum byte_unit most) {
+    if (most == WITH_AMX && has_amx())
+        return WITH_AMX;
+    return most >= WITH_VNNI && has_vnni() ? WITH_VNNI : AS_16_BITS;
 }
 
 /* Begins products on this thread; tile_rows: the rows that are packed together. */

@@ -22,7 +22,14 @@ from typing import Final
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import Layout
 from graphwright.kernels.gemm import nbits_bytes, nbits_dynamic
-from graphwright.kernels.gemm.nbits_blocks import CHAINS, Cells, add_scaled, start_block, subtract_zeros
+from graphwright.kernels.gemm.nbits_blocks import (
+    CHAINS,
+    Cells,
+    add_scaled,
+    middle,
+    start_block,
+    subtract_zeros,
+)
 from graphwright.kernels.library.streams import start_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
 from graphwright.targets.cpu.isa import Isa
@@ -51,11 +58,6 @@ def scratch_bytes(blocks: Dim, block: Dim) -> Dim:
     return 4 * STREAM_ROWS * blocks * (1 + block)
 
 
-def _middle(bits: int) -> int:
-    """The code that means 0 if there are no zero points."""
-    return 1 << (bits - 1)
-
-
 def c_text(isa: Isa, shape: TileShape) -> str:
     """The C functions ``unpack_codes``, and ``stream_codes`` for few rows."""
     rows = range(1, group_rows(isa) + 1)
@@ -64,13 +66,12 @@ def c_text(isa: Isa, shape: TileShape) -> str:
         for bits in nbits_dynamic.WIDTHS
         for text in (_unpack(shape, bits), _scale(isa, bits), *(_stream(isa, shape, bits, r) for r in rows))
     ]
-    middles = {bits: _middle(bits) for bits in nbits_dynamic.WIDTHS}
     unpacks = ", ".join(f"unpack_{bits}" for bits in WIDTHS)
     scales = ", ".join(f"scale_row_{bits}" for bits in nbits_dynamic.WIDTHS)
     streams = ",\n".join(f"    {{{', '.join(f'stream_{bits}_{r}' for r in rows)}}}" for bits in WIDTHS)
     return f"""\
 {"".join(functions)}{nbits_bytes.c_text(isa, shape, rows)}\
-{nbits_dynamic.c_text(isa, shape, middles, _AHEAD, rows)}
+{nbits_dynamic.c_text(isa, shape, _AHEAD, rows)}
 typedef void (*unpack_codes_fn)(const struct codes *q, int64_t p, int64_t k0, int64_t depth, float *to);
 static const unpack_codes_fn unpack_codes[] = {{{unpacks}}};
 typedef void (*scale_row_fn)(const float *a, int64_t k, float *to);
@@ -138,9 +139,7 @@ def _unpack(shape: TileShape, bits: int) -> str:
         for v in vectors
     )
     scales = "".join(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);\n" for v in vectors)
-    zeros = "".join(
-        f"        const vf d{v} = zeros_or(q, at + {v} * VL, {_middle(bits)});\n" for v in vectors
-    )
+    zeros = "".join(f"        const vf d{v} = zeros_or(q, at + {v} * VL, {middle(bits)});\n" for v in vectors)
     return f"""
 static void unpack_{bits}(const struct codes *q, int64_t p, int64_t k0, int64_t depth, float *to) {{
     const int64_t end = k0 + depth;
@@ -189,7 +188,7 @@ static void stream_{bits}_{rows}(const struct codes *q, int64_t p, int64_t k, co
 {newline.join(start_sums(rows, shape.vectors, 1))}
     for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {{
 {newline.join(start_block(cells, CHAINS))}
-{newline.join(subtract_zeros(cells, f"zeros_or(q, at + {{}} * VL, {_middle(bits)})"))}
+{newline.join(subtract_zeros(cells, f"zeros_or(q, at + {{}} * VL, {middle(bits)})"))}
         int64_t left_over = smaller(q->block, k - b * q->block);
         for (; left_over >= {count}; left_over -= {count}, word += NR, {advance}) {{
 {fetches}{whole}        }}

@@ -13,6 +13,11 @@ depend on the rows, so that a row has the same result beside others.
 """
 
 
+def middle(bits: int) -> int:
+    """The code that means 0 if there are no zero points."""
+    return 1 << (bits - 1)
+
+
 def start_block(cells: Cells, chains: int) -> list[str]:
     """Declares the sums of a block."""
     names = ", ".join(f"e{r}_{v}_{chain} = {{0}}" for r, v in cells for chain in range(chains))

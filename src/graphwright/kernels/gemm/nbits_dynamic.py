@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.ir.symbols import Dim
+from graphwright.kernels.gemm.nbits_blocks import middle
 from graphwright.kernels.library.byte_tile import VNNI_TARGET
 from graphwright.kernels.library.streams import start_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
@@ -29,14 +30,12 @@ def scratch_bytes(rows: Dim, blocks: Dim, block: Dim) -> Dim:
     return rows * blocks * (block + 8)
 
 
-def c_text(isa: Isa, shape: TileShape, middles: dict[int, int], ahead: int, rows: range) -> str:
-    """The C tables ``byte_order`` and ``stream_bytes``, by width (and number of rows).
-
-    ``middles``: by width, the code that means 0 if there are no zero points. ``ahead``: the prefetch
-    distance, in words.
+def c_text(isa: Isa, shape: TileShape, ahead: int, rows: range) -> str:
+    """The C tables ``byte_order`` and ``stream_bytes``, by width (and number of rows). ``ahead``: the
+    prefetch distance, in words.
     """
     orders = ",\n".join(f"    {{{', '.join(map(str, _order(bits)))}}}" for bits in WIDTHS)
-    streams = [_stream(isa, shape, bits, middles[bits], ahead, r) for bits in WIDTHS for r in rows]
+    streams = [_stream(isa, shape, bits, ahead, r) for bits in WIDTHS for r in rows]
     names = ",\n".join(f"    {{{', '.join(f'stream_bytes_{bits}_{r}' for r in rows)}}}" for bits in WIDTHS)
     return f"""
 static const int8_t byte_order[][{_RUN}] = {{
@@ -64,7 +63,7 @@ def _order(bits: int) -> list[int]:
     return [start + k for start in range(0, _RUN, len(word)) for k in word]
 
 
-def _stream(isa: Isa, shape: TileShape, bits: int, middle: int, ahead: int, rows: int) -> str:
+def _stream(isa: Isa, shape: TileShape, bits: int, ahead: int, rows: int) -> str:
     """``rows`` quantized rows of A times one panel."""
     vectors = range(shape.vectors)
     cells = [(r, v) for r in range(rows) for v in vectors]
@@ -85,7 +84,7 @@ def _stream(isa: Isa, shape: TileShape, bits: int, middle: int, ahead: int, rows
         f"        vi {', '.join(f'e{r}_{v} = {{0}}' for r, v in cells)};",
         f"        int64_t left = q->block / {32 // bits};",
         *(_dots_in_32_bits if has_vnni else _dots_in_16_bits)(isa, shape, bits, ahead, rows),
-        *(f"        const vf d{v} = zeros_or(q, at + {v} * VL, {middle});" for v in vectors),
+        *(f"        const vf d{v} = zeros_or(q, at + {v} * VL, {middle(bits)});" for v in vectors),
         *(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors),
         *(f"        const vf f{r} = {factors[r]}, h{r} = {shifts[r]};" for r in range(rows)),
         *(

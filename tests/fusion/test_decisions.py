@@ -126,8 +126,9 @@ def test_each_exit_has_its_code(code: Code) -> None:
         (8, 128, ""),  # a launch costs more
         (32, 4, ""),  # each lane reduces a row of its own
         (32, 128, '%c = Mul(%x, %b): f32[32, 128] from "c"'),  # each element of a row reads it
+        (32, 128, '%c, %d = Split[parts=2, axis=0, sizes=(16, 16)](%b): f32[16, 1], f32[16, 1] from "c"'),
     ],
-    ids=("few rows", "short rows", "read by rows"),
+    ids=("few rows", "short rows", "read by rows", "read by a node with two results"),
 )
 def test_functions_of_one_value_per_row_that_stay(rows: int, columns: int, tail: str) -> None:
     module = module_of(

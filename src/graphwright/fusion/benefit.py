@@ -75,7 +75,8 @@ def row_functions_stay_apart(candidate: Candidate) -> Refusal | None:
         return None
     values, nest = first.output.type.elements, candidate.nest
     is_few = isinstance(values, int) and values < FEWEST_ROWS
-    if is_few or any(user.output.type.elements != values for user in first.output.users):
+    read = [result for user in first.output.users for result in user.outputs]
+    if is_few or any(result.type.elements != values for result in read):
         return None
     if nest.domain[-1:] != nest.reduced[-1:] or not set(nest.reduced).isdisjoint(
         nest.axes_of(nest.axis_map_of(first.output))

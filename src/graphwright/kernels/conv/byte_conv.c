@@ -143,6 +143,8 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
         for (int64_t p = 0; p < count; p++) {
             const int64_t at = pixel[p], cols = pixel[p + 1] - at, vectors = ceildiv(cols, VL);
             struct byte_tile t = {.from = start, .from_rows = 1, .to = out, .to_ld = NR};
+            t.ahead = w + TILE_ROWS * 4 + tile_bytes; /* the next tile: weights are rarely in the cache */
+            t.ahead_lines = tile + 1 < o->tile1 ? TILE_ROWS * RUN / 64 : 0;
             if (!g->hook && cols % VL == 0) {
                 t.to = g->y + o->image * s->y_n + channel * s->y_c + at;
                 t.to_ld = s->y_c;

@@ -154,11 +154,15 @@ static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *s
     }
     for (int64_t panel = o->panel0; panel < o->panel1; panel++) {
         const int64_t col = panel * NR, cols = smaller(s->n - col, NR), vectors = ceildiv(cols, VL);
-        const uint8_t *b = p.b + panel * panel_bytes;
+        const uint8_t *b = p.b + panel * panel_bytes, *next = b + panel_bytes;
+        const int fetches = count > 1 && panel + 1 < o->panel1; /* one tile reads as fast as memory allows */
+        const int64_t lines = fetches ? ceildiv(RUN / 4 * PANEL_ROW / 64, count) : 0;
         read_columns(s, &p, b, col, cols, &columns);
         for (int64_t i = 0; i < count; i++) {
             const int64_t row = row_of[i], rows = row_of[i + 1] - row;
             struct byte_tile t = {.from = columns.start, .to = out, .to_ld = NR};
+            t.ahead = next + i * ceildiv(quads * 4, RUN) * lines * 64; /* a share of the next panel */
+            t.ahead_lines = lines;
             if (!g->hook && cols % VL == 0) {
                 t.to = p.c + row * s->c_m + col;
                 t.to_ld = s->c_m;

@@ -10,12 +10,15 @@
 
 typedef uint16_t vu __attribute__((vector_size(sizeof(vi))));
 
-/* The start values of a tile (one number per row, or one per column), and its destination `to`. */
+/* The start values of a tile (one number per row, or one per column), its destination `to`, and what a later
+ * tile reads: so many cache lines from `ahead` on are prefetched to L2 for each run of k. */
 struct byte_tile {
     const int32_t *from;
     int32_t *to;
     int64_t to_ld;
     int from_rows;
+    const uint8_t *ahead;
+    int64_t ahead_lines;
 };
 
 GW_INLINE vi quads_at(const uint8_t *p) { return *(const vi_any *)p; }

@@ -55,6 +55,7 @@ RULES_BY_OP = {
     "layout/pool_costs.py": "what blocked pooling saves",
     "passes/algebraic.py": "identities of arithmetic",
     "passes/buckets.py": "the Case over buckets that it makes",
+    "passes/byte_tables.py": "the tables that it makes",
     "passes/canonicalize_gathers.py": "Gather of an order",
     "passes/canonicalize_loops.py": "loops",
     "passes/canonicalize_concats.py": "Concat of slices",

@@ -18,10 +18,10 @@ from benchmarks.fusion.patterns import PATTERNS, Size
 from benchmarks.fusion.results import Measured
 from graphwright.config import Options
 from graphwright.cost.machine import Level, Machine
+from graphwright.cost.operations import COSTLY, operations_of
 from graphwright.fusion.benefit import row_refusal
 from graphwright.fusion.edit_model import FEATURES, KINDS, EditModel, kind_of
 from graphwright.fusion.kernel_nodes import KernelNodes, fits_store
-from graphwright.fusion.operations import COSTLY, operations_of
 from graphwright.loop_nests.analysis import analyze
 from graphwright.loop_nests.axes import NotOneNest
 

@@ -73,7 +73,7 @@ def options(**given: str | int) -> Options:
 def test_each_built_in_rule_merges_what_it_is_about() -> None:
     found = decided(module_of(*MODEL))
     assert {nodes: each.why for nodes, each in found.items()} == {n: f"rule {r}" for n, r in RULE_OF.items()}
-    assert {*RULE_OF.values(), "attention", "resize", "scale", "split", "bands"} == NAMES
+    assert {*RULE_OF.values(), "attention", "resize", "scale", "split", "table", "bands"} == NAMES
 
 
 OFF = {
@@ -181,7 +181,7 @@ def test_unknown_rules_are_listed_at_once() -> None:
     first, second = error.value.diagnostics
     assert first.message == "there is no fusion rule 'epilog'"
     assert first.hint.startswith(
-        "did you mean 'epilogue'? fusion rules: attention, resize, scale, split, siblings, epilogue, view,"
+        "did you mean 'epilogue'? fusion rules: attention, resize, scale, split, table, siblings, epilogue,"
     )
     assert second.message == "there is no fusion rule 'vieuw'"
 

@@ -15,10 +15,10 @@ from typing import Final
 
 from graphwright.cost.images import DIRECT, WINOGRAD, blocked_depthwise_work
 from graphwright.cost.machine import Level, Machine
+from graphwright.cost.operations import COSTLY, operations_of
 from graphwright.cost.predict import Work, predict
 from graphwright.fusion.benefit import ROW_SHARE
 from graphwright.fusion.kernel_nodes import KernelNodes, fits_store, reread_values
-from graphwright.fusion.operations import COSTLY, operations_of
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait, reduction_op

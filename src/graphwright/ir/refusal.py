@@ -226,6 +226,11 @@ class Code(enum.StrEnum):
     SPLIT_APART = "FUSE_SPLIT_APART", "no elementwise op combines the parts of the result"
     SPLIT_HINT = "FUSE_SPLIT_HINT", *_KEPT_APART
 
+    # ---- elementwise ops from bytes to bytes
+    TABLE_OPERANDS = "FUSE_TABLE_OPERANDS", "the bytes are not a function of one 8-bit value"
+    TABLE_COST = "FUSE_TABLE_COST", "computing the bytes costs less than looking them up in a table"
+    TABLE_HINT = "FUSE_TABLE_HINT", *_KEPT_APART
+
     def __repr__(self) -> str:
         return self.value
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from graphwright.errors import UnknownRankError
@@ -136,18 +136,20 @@ class Pass(ABC):
 @dataclass(frozen=True)
 class RulePass(Pass):
     """Applies rewrite rules to all graphs and regions until none applies, or for at most
-    ``sweeps`` sweeps.
+    ``sweeps`` sweeps. ``from_end``: visits the users of a value before its producer.
     """
 
     name: str
     rules: tuple[Rule, ...]
     sweeps: int = 16
+    from_end: bool = False
 
     def run(self, module: Module, record: Record) -> bool:
         modified = False
         for graph in list(graphs(module)):
             for _ in range(self.sweeps):
-                if not apply_rules(self.rules, graph, module, record):
+                nodes = reversed(list(graph)) if self.from_end else graph
+                if not apply_rules(self.rules, nodes, module, record):
                     break
                 modified = True
             else:
@@ -176,13 +178,15 @@ def _with_regions(graph: Graph) -> Iterator[Graph]:
             yield from _with_regions(region)
 
 
-def apply_rules(rules: Sequence[Rule], graph: Graph, module: Module, record: Record) -> bool:
-    """Sweeps once over the nodes of ``graph`` and applies the first rule that matches each. Returns whether
-    anything was rewritten.
+def apply_rules(rules: Sequence[Rule], nodes: Iterable[Node], module: Module, record: Record) -> bool:
+    """Applies the first rule that matches to each of ``nodes`` that earlier rewrites did not erase. Returns
+    whether anything was rewritten.
     """
     modified = False
     by_class: dict[type[Op], list[Rule]] = {}
-    for node in graph:
+    for node in nodes:
+        if node.graph is None:
+            continue
         kind = type(node.op)
         if kind not in by_class:
             by_class[kind] = [rule for rule in rules if issubclass(kind, rule.pattern.classes)]

@@ -17,6 +17,7 @@ from graphwright.fusion.rules.row import ROW
 from graphwright.fusion.rules.scale import SCALE
 from graphwright.fusion.rules.siblings import SIBLINGS
 from graphwright.fusion.rules.split import SPLIT
+from graphwright.fusion.rules.table import TABLE
 from graphwright.fusion.rules.view import VIEW
 
 BUILT_IN: Final[tuple[FusionRule | KernelRule | ReplaceRule, ...]] = (
@@ -24,6 +25,7 @@ BUILT_IN: Final[tuple[FusionRule | KernelRule | ReplaceRule, ...]] = (
     RESIZE,
     SCALE,
     SPLIT,
+    TABLE,
     SIBLINGS,
     EPILOGUE,
     VIEW,

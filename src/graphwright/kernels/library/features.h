@@ -30,6 +30,16 @@ GW_INLINE int has_vnni(void) {
     return has_feature(&known, ask_vnni);
 }
 
+/* AVX512-VBMI: leaf 7, ECX bit 1. */
+GW_INLINE int ask_vbmi(void) {
+    uint32_t a, b, c = 0, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 1 & 1);
+}
+GW_INLINE int has_vbmi(void) {
+    static int known;
+    return has_feature(&known, ask_vbmi);
+}
+
 /* AVX512-BF16: leaf 7, subleaf 1, EAX bit 5. */
 GW_INLINE int ask_bf16(void) {
     uint32_t a = 0, b, c, d;
@@ -71,6 +81,7 @@ GW_INLINE int has_amx(void) { return 0; }
 
 #else
 GW_INLINE int has_vnni(void) { return 0; }
+GW_INLINE int has_vbmi(void) { return 0; }
 GW_INLINE int has_bf16(void) { return 0; }
 GW_INLINE int has_amx(void) { return 0; }
 #endif

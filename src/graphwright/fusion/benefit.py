@@ -119,10 +119,10 @@ def _is_stored(node: Node, candidate: Candidate) -> bool:
     value = node.output
     while len(value.users) == 1:
         reader = value.users[0]
-        others = [v for v in reader.inputs if v is not None and v is not value]
+        others = [v for v in reader.inputs if v is not None and v is not value and not is_constant(v)]
         if any(v.producer and position.get(v.producer, -1) > position[node] for v in others):
             return True
-        if not reader.op.has_expression() or not all(map(is_constant, others)):
+        if not reader.op.has_expression() or others:
             return False
         value = reader.output
     return False

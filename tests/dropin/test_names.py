@@ -140,6 +140,8 @@ def test_functions_about_the_process(capsys: pytest.CaptureFixture[str]) -> None
     for nothing in (
         lambda engine: engine.set_default_logger_severity(3),
         lambda engine: engine.set_default_logger_verbosity(0),
+        lambda engine: engine.set_default_logger_callback(print, severity=4),
+        lambda engine: engine.set_default_logger_callback(None),
         lambda engine: engine.set_seed(3),
         lambda engine: engine.disable_telemetry_events(),
         lambda engine: engine.preload_dlls(),
@@ -150,3 +152,7 @@ def test_functions_about_the_process(capsys: pytest.CaptureFixture[str]) -> None
     assert "graphwright" in capsys.readouterr().out
     with pytest.raises(RuntimeError, match="from 0 to 4, not 9"):
         ours.set_default_logger_severity(9)
+    for engine in (ours, theirs):
+        for wrong in ({"callback": print, "severity": 5}, {"callback": "no function"}):
+            with pytest.raises(RuntimeError):
+                engine.set_default_logger_callback(**wrong)

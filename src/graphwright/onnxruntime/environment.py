@@ -56,18 +56,20 @@ def set_default_logger_severity(severity: int) -> None:
     """Does nothing: graphwright logs by Python's ``logging``. Raises TypeError, and RuntimeError beyond 0 to
     4.
     """
-    if not isinstance(severity, int):
-        raise TypeError(f"a severity is a number from 0 to 4, not {severity!r}")
-    if severity not in _SEVERITIES:
-        raise RuntimeError(f"a severity is a number from 0 to 4, not {severity}")
+    _require_severity(severity)
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
     """Does nothing: graphwright logs by Python's ``logging``."""
 
 
-def set_default_logger_callback(callback: Callable[..., Any] | None) -> None:
-    """Does nothing: graphwright logs by Python's ``logging``."""
+def set_default_logger_callback(callback: Callable[..., Any] | None, severity: int = 2) -> None:
+    """Does nothing: graphwright logs by Python's ``logging``. Raises RuntimeError for what cannot be called,
+    and for a severity beyond 0 to 4.
+    """
+    _require_severity(severity)
+    if callback is not None and not callable(callback):
+        raise RuntimeError(f"a callback is a function or None, not {type(callback).__name__}")
 
 
 def set_seed(seed: int) -> None:
@@ -102,3 +104,10 @@ def print_debug_info() -> None:
     """Prints the versions of the engine, Python and the system."""
     print(get_build_info())
     print(f"Python {sys.version.split()[0]}, {platform.platform()}")
+
+
+def _require_severity(severity: int) -> None:
+    if not isinstance(severity, int):
+        raise TypeError(f"a severity is a number from 0 to 4, not {severity!r}")
+    if severity not in _SEVERITIES:
+        raise RuntimeError(f"a severity is a number from 0 to 4, not {severity}")

@@ -489,10 +489,17 @@ def test_the_native_classes_are_the_session_and_its_values() -> None:
         binding.bind_output("total")
         session._sess.run_with_iobinding(binding._iobinding, None)
         (value,) = [engine.OrtValue(native) for native in binding._iobinding.get_outputs()]
-        native = engine.OrtValue.ortvalue_from_numpy(ROW)._ortvalue
-        return session._sess.run(["less"], FEED, None), value.numpy(), native.numpy(), native.shape()
+        held = engine.OrtValue.ortvalue_from_numpy(ROW)._ortvalue
+        feed = {name: engine.OrtValue.ortvalue_from_numpy(a)._get_c_value() for name, a in FEED.items()}
+        found = session._sess.run_with_ort_values(feed, ["less", "total"], None)
+        native = engine.capi.onnxruntime_pybind11_state
+        assert type(found) is native.OrtValueVector
+        array = session._sess.run(["less"], FEED, None)
+        assert held.shape() == [3] and found.dlpack_at(0) is not None
+        arrays = array, value.numpy(), held.numpy(), found[1].numpy()
+        return arrays, found.element_type_at(0), len(found.to_dlpacks(None))
 
-    assert same(run) != "AttributeError"
+    assert same(run)[1:] == [F32, 2]
 
 
 @pytest.mark.parametrize("form", ["folder", "memory", "other folder"])

@@ -25,7 +25,7 @@ from graphwright.onnxruntime.profile import Profile
 from graphwright.onnxruntime.providers import ALL, AVAILABLE, warn_of_others
 from graphwright.onnxruntime.signature import ModelMetadata, NodeArg
 from graphwright.onnxruntime.sources import Source, serve
-from graphwright.onnxruntime.values import OrtValue, held
+from graphwright.onnxruntime.values import OrtValue, OrtValueVector, held
 from graphwright.records import replace
 from graphwright.runtime.events.task_calls import record_tasks
 from graphwright.runtime.model import Model
@@ -104,14 +104,19 @@ class InferenceSession:
 
     def run_with_ort_values(
         self,
-        output_names: Sequence[str] | None,
+        output_names: Sequence[str] | Mapping[str, OrtValue] | None,
         input_dict_ort_values: Mapping[str, OrtValue],
         run_options: RunOptions | None = None,
-    ) -> list[OrtValue]:
-        """As :meth:`run`, with OrtValues. Raises TypeError for other values."""
+    ) -> OrtValueVector:
+        """As :meth:`run`, with OrtValues. Raises TypeError for other values.
+
+        The feed may come before the names, as for ONNX Runtime's native session.
+        """
+        if isinstance(output_names, Mapping):
+            return self.run_with_ort_values(list(input_dict_ort_values), output_names, run_options)
         feeds.require_mapping("input_dict_ort_values", input_dict_ort_values)
         feed = {name: held(value, f"input {name!r}") for name, value in input_dict_ort_values.items()}
-        return [OrtValue(value) for value in self.run(output_names, feed, run_options)]
+        return OrtValueVector(map(OrtValue, self.run(output_names, feed, run_options)))
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         """Runs on bound memory.

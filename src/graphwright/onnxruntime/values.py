@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from graphwright.frontends.onnx.dtypes import dtype_from_onnx, onnx_number
@@ -29,6 +29,9 @@ class OrtValue:
     @property
     def _ortvalue(self) -> OrtValue:
         """The native value, which ONNX Runtime's Python class wraps and some scripts hand on."""
+        return self
+
+    def _get_c_value(self) -> OrtValue:
         return self
 
     @classmethod
@@ -187,6 +190,19 @@ class OrtValueVector(list[OrtValue]):
     def push_back(self, value: OrtValue) -> None:
         """Appends a value."""
         self.append(value)
+
+    def element_type_at(self, idx: int) -> int:
+        """The number of the element type of a value in TensorProto."""
+        return self[idx].element_type()
+
+    def dlpack_at(self, idx: int) -> Any:
+        """A DLPack capsule of a value."""
+        return self[idx].to_dlpack()
+
+    def to_dlpacks(self, to_tensor: Callable[[Any], Any] | None) -> list[Any]:
+        """A DLPack capsule of each value, or what ``to_tensor`` makes of it."""
+        capsules = [value.to_dlpack() for value in self]
+        return capsules if to_tensor is None else list(map(to_tensor, capsules))
 
     def reserve(self, count: int) -> None:
         """Does nothing: a list grows by itself."""

@@ -406,6 +406,7 @@ def test_a_session_writes_a_profile(tmp_path: Path, pair: dict[ModuleType, Any])
     run, *nodes = events
     assert run["name"] == "model_run" and {event["cat"] for event in nodes} == {"Node"}
     assert all(run["ts"] <= event["ts"] and event["dur"] >= 0 for event in nodes)
+    assert {type(event[key]) for event in events for key in ("ts", "dur")} == {int}  # tools format them so
     assert all(event["name"].endswith("_kernel_time") for event in nodes)
     assert {op for event in nodes for op in event["args"]["op_name"].split(" + ")} == {"Add", "Neg"}
     assert {event["args"]["provider"] for event in nodes} == {"CPUExecutionProvider"}

@@ -49,13 +49,13 @@ class Profile:
     def _event(
         self, name: str, kind: str, begin: int, end: int, thread: int, details: dict[str, str]
     ) -> dict[str, Any]:
-        """An event; times are in microseconds since the session began."""
+        """An event; times are in whole microseconds since the session began, which scripts format as such."""
         return {
             "cat": kind,
             "pid": os.getpid(),
             "tid": thread,
-            "dur": (end - begin) / 1000,
-            "ts": (begin - self.start) / 1000,
+            "dur": (end - begin) // 1000,
+            "ts": (begin - self.start) // 1000,
             "ph": "X",
             "name": name,
             "args": details,

@@ -392,6 +392,24 @@ def test_the_optimized_model_is_the_model_with_its_overrides(tmp_path: Path, for
     assert plain(session.run(None, FEED)) == plain(theirs.InferenceSession(sums()).run(None, FEED))
 
 
+@pytest.mark.filterwarnings("ignore:.*is the model as it was read")
+@pytest.mark.parametrize("smallest", [0, 1000])
+def test_weights_of_the_optimized_model_in_a_file_of_their_own(tmp_path: Path, smallest: int) -> None:
+    def written(engine: ModuleType) -> Any:
+        folder = tmp_path / engine.__name__
+        folder.mkdir()
+        options = engine.SessionOptions()
+        options.optimized_model_filepath = str(folder / "written.onnx")
+        prefix = "session.optimized_model_external_initializers_"
+        options.add_session_config_entry(f"{prefix}file_name", "weights.bin")
+        options.add_session_config_entry(f"{prefix}min_size_in_bytes", str(smallest))
+        engine.InferenceSession(with_default(), options)
+        results = theirs.InferenceSession(folder / "written.onnx").run(None, {"a": ROWS})
+        return sorted(path.name for path in folder.iterdir()), results
+
+    assert len(same(written)[0]) == (1 if smallest else 2)
+
+
 def test_a_session_writes_a_profile(tmp_path: Path, pair: dict[ModuleType, Any]) -> None:
     options = ours.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "run")

@@ -116,7 +116,7 @@ class SessionOptions(_Fields):
         return Overrides(dict(self._sizes), dict(self._denotations), arrays, dict(self._files))
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Stores an entry; graphwright only follows ``session.model_external_initializers_file_folder_path``.
+        """Stores an entry; graphwright only follows those about files of weights (docs/onnxruntime.md).
 
         Raises TypeError unless both are strings.
         """

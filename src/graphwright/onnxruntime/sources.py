@@ -7,6 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import onnx
 from onnx import numpy_helper
@@ -26,6 +27,10 @@ from graphwright.session import holds_package
 
 Source = str | bytes
 _PROTOBUF_LIMIT = 2**31 - 1
+DATA_FILE: Final = "session.optimized_model_external_initializers_file_name"
+"""The entry of session options that names the file for the weights of the optimized model."""
+DATA_SIZE: Final = "session.optimized_model_external_initializers_min_size_in_bytes"
+"""The entry of session options with the bytes from which on a weight is in that file."""
 
 
 @dataclass(frozen=True)
@@ -137,19 +142,25 @@ def _write(source: Source, given: SessionOptions) -> None:
         raise InvalidArgument(f"optimized_model_filepath is {target}: there is no folder {target.parent}")
     proto = _whole(source)
     override(proto, given.overrides)
+    data = _entry(given, DATA_FILE, f"{target.name}.data" if proto.ByteSize() > _PROTOBUF_LIMIT else "")
+    smallest = int(_entry(given, DATA_SIZE, "1024"))
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         temporary = Path(folder) / target.name
-        if proto.ByteSize() > _PROTOBUF_LIMIT:
-            onnx.save(proto, temporary, save_as_external_data=True, location=f"{target.name}.data")
-            os.replace(temporary.with_name(f"{target.name}.data"), target.with_name(f"{target.name}.data"))
-        else:
-            onnx.save(proto, temporary)
-        os.replace(temporary, target)
+        onnx.save(
+            proto, temporary, save_as_external_data=bool(data), location=data or None, size_threshold=smallest
+        )
+        for name in filter(None, (data, target.name)):  # the data first, which the model needs
+            if temporary.with_name(name).exists():
+                os.replace(temporary.with_name(name), target.with_name(name))
     warnings.warn(
         f"{target} is the model as it was read: graphwright's fused kernels have no ONNX form; "
         "save what it compiled as an .om (graphwright.compile(path).save(path))",
         stacklevel=5,
     )
+
+
+def _entry(given: SessionOptions, key: str, default: str) -> str:
+    return given.get_session_config_entry(key) if given.has_session_config_entry(key) else default
 
 
 def _whole(source: Source) -> onnx.ModelProto:

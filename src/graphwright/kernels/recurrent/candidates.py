@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from graphwright.ir.graph import Node
 from graphwright.ir.symbols import Dim
@@ -13,12 +14,11 @@ from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.recurrent import gru, lstm, rnn
-from graphwright.kernels.recurrent.rnn import WEIGHTS_LAYOUT, Activation, ActivationKind
+from graphwright.kernels.recurrent.rnn import WEIGHTS_LAYOUT, Activation, ActivationKind, Pair
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.nn.gru import GRU
 from graphwright.ops.nn.lstm import LSTM
 from graphwright.ops.nn.recurrent import ACTIVATIONS, Recurrent
-from graphwright.records import dataclass
 
 _KINDS = {kind.name.replace("_", "").lower(): kind for kind in ActivationKind}
 
@@ -26,67 +26,60 @@ _KINDS = {kind.name.replace("_", "").lower(): kind for kind in ActivationKind}
 @candidate(LSTM)
 def long_short_term_memory(node: Node[LSTM], context: Context) -> Run | str:
     """One launch for the whole sequence, in f32."""
-    op = node.op
-    refusal = refusal_of(node, op)
+    refusal = refusal_of(node, node.op)
     if refusal is not None:
         return refusal
-    sizes = sizes_of(node, op)
-    inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, sizes.state
+    fields = fields_of(node, node.op)
+    state = fields["y_h_strides"]
     kernel = lstm.Lstm(
-        sizes.sequence, sizes.batch, inputs, hidden, directions, x_strides=sizes.x, y_strides=sizes.y,
-        initial_h_strides=state, initial_c_strides=state, y_h_strides=state, y_c_strides=state,
-        reverse=op.direction == "reverse", input_forget=op.coupled,
-        clip=clip_of(op), activations=activations_of(op),
-    )  # fmt: skip
+        **fields,
+        initial_c_strides=state,
+        y_c_strides=state,
+        input_forget=node.op.coupled,
+        activations=activations_of(node.op),
+    )
     return launched(lstm.SYMBOL, kernel, kernel.args, node, context)
 
 
 @candidate(GRU)
 def gated_recurrent_unit(node: Node[GRU], context: Context) -> Run | str:
     """One launch for the whole sequence, in f32."""
-    op = node.op
-    refusal = refusal_of(node, op)
+    refusal = refusal_of(node, node.op)
     if refusal is not None:
         return refusal
-    sizes = sizes_of(node, op)
-    inputs, hidden, directions, state = node.operand(0).type.dims[2], op.hidden, op.directions, sizes.state
     kernel = gru.Gru(
-        sizes.sequence, sizes.batch, inputs, hidden, directions, x_strides=sizes.x, y_strides=sizes.y,
-        initial_h_strides=state, y_h_strides=state,
-        reverse=op.direction == "reverse", linear_before_reset=op.linear_before_reset,
-        clip=clip_of(op), activations=activations_of(op),
-    )  # fmt: skip
+        **fields_of(node, node.op),
+        linear_before_reset=node.op.linear_before_reset,
+        activations=activations_of(node.op),
+    )
     return launched(gru.SYMBOL, kernel, kernel.args, node, context)
 
 
-@dataclass(frozen=True)
-class LayerSizes:
-    """Sizes, and strides in elements: of x by sequence and batch, of y by sequence, direction and batch, of
-    states by direction and batch.
+def fields_of(node: Node, op: Recurrent) -> dict[str, Any]:
+    """The fields that the kernels of all layers have: sizes, strides in elements, direction and clip bound.
+    The first axis of the operands of ``op`` is batch or time.
     """
-
-    sequence: Dim
-    batch: Dim
-    x: tuple[Dim, Dim]
-    y: tuple[Dim, Dim, Dim]
-    state: tuple[Dim, Dim]
-
-
-def sizes_of(node: Node, op: Recurrent) -> LayerSizes:
-    """The sizes and strides of the operands of ``op``, whose first axis is batch or time."""
     first, second, inputs = node.operand(0).type.dims
     hidden, wide = op.hidden, op.directions * op.hidden
+    x: Pair = (second * inputs, inputs)
+    y: tuple[Dim, Dim, Dim] = (second * wide, second * hidden, hidden)
+    sequence, batch, state = first, second, (second * hidden, hidden)
     if op.batch_first:
-        return LayerSizes(
-            second, first, (inputs, second * inputs), (wide, hidden, second * wide), (hidden, wide)
-        )
-    return LayerSizes(
-        first,
-        second,
-        (second * inputs, inputs),
-        (second * wide, second * hidden, hidden),
-        (second * hidden, hidden),
-    )
+        x, y = (inputs, second * inputs), (wide, hidden, second * wide)
+        sequence, batch, state = second, first, (hidden, wide)
+    return {
+        "sequence": sequence,
+        "batch": batch,
+        "inputs": inputs,
+        "hidden": hidden,
+        "directions": op.directions,
+        "x_strides": x,
+        "y_strides": y,
+        "initial_h_strides": state,
+        "y_h_strides": state,
+        "reverse": op.direction == "reverse",
+        "clip": op.clip if op.clip is not None and op.clip > 0 else math.inf,
+    }
 
 
 def refusal_of(node: Node, op: Recurrent) -> str | None:
@@ -108,11 +101,6 @@ def launched(symbol: str, kernel: rnn.Recurrent, args: tuple[Dim, ...], node: No
     written = tuple(range(len(operands) - len(node.outputs), len(operands)))
     costs = kernel.grid, kernel.scratch_bytes, kernel.work_ns(context.isa)
     return Run((Launch(KernelRef(symbol), operands, written, args, *costs),))
-
-
-def clip_of(op: Recurrent) -> float:
-    """The clip bound of the gates; infinity if there is none."""
-    return op.clip if op.clip is not None and op.clip > 0 else math.inf
 
 
 def activations_of(op: Recurrent) -> tuple[Activation, ...]:

@@ -34,13 +34,7 @@ from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Run
 from graphwright.kernels.recurrent import elman
-from graphwright.kernels.recurrent.candidates import (
-    activations_of,
-    clip_of,
-    launched,
-    refusal_of,
-    sizes_of,
-)
+from graphwright.kernels.recurrent.candidates import activations_of, fields_of, launched, refusal_of
 from graphwright.ops.core.unary import Relu, Sigmoid, Tanh
 from graphwright.ops.nn.rnn import RNN
 
@@ -131,17 +125,11 @@ def _activation(op: RNN) -> Op:
 @candidate(RNN)
 def elman_network(node: Node[RNN], context: Context) -> Run | str:
     """One launch for the whole sequence, in f32."""
-    op = node.op
-    refusal = refusal_of(node, op)
+    refusal = refusal_of(node, node.op)
     if refusal is not None:
         return refusal
-    sizes, functions = sizes_of(node, op), activations_of(op)
-    state = sizes.state
-    kernel = elman.Rnn(
-        sizes.sequence, sizes.batch, node.operand(0).type.dims[2], op.hidden, op.directions,
-        x_strides=sizes.x, y_strides=sizes.y, initial_h_strides=state, y_h_strides=state,
-        reverse=op.direction == "reverse", clip=clip_of(op), activations=(functions[0], functions[1]),
-    )  # fmt: skip
+    first, second = activations_of(node.op)
+    kernel = elman.Rnn(**fields_of(node, node.op), activations=(first, second))
     return launched(elman.SYMBOL, kernel, kernel.args, node, context)
 
 

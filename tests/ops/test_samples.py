@@ -156,6 +156,22 @@ def test_decomposition_means_what_the_reference_does(sample: Sample) -> None:
         assert_close(actual, wanted_array, sample.op.name, scale=4)
 
 
+def has_sign(array: Any) -> bool:
+    """Whether an element of a float array is negative or -0.0."""
+    return array.dtype.kind == "f" and bool((np.signbit(array) & ~np.isnan(array)).any())
+
+
+NONNEGATIVE = Trait.NONNEGATIVE | Trait.KEEPS_NONNEGATIVE
+
+
+@samples_that(lambda sample: good(sample) and NONNEGATIVE in sample.op.traits)
+def test_results_have_the_signs_that_their_traits_promise(sample: Sample) -> None:
+    arrays = arrays_of(sample)
+    if Trait.KEEPS_NONNEGATIVE in sample.op.traits:
+        arrays = [a if a is None or a.dtype.kind != "f" else np.asarray(np.abs(a)) for a in arrays]
+    assert not any(has_sign(result) for result in run_reference(sample.op, arrays))
+
+
 @samples_that(bad)
 def test_wrong_samples_are_refused(sample: Sample) -> None:
     with pytest.raises(ModelError) as caught:

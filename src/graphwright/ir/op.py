@@ -106,6 +106,10 @@ class Trait(enum.Flag):
     """Has a side effect: its order is kept, and it is never merged or removed."""
     SHAPE_ONLY = enum.auto()
     """The outputs depend on the shapes of the inputs, not on their elements."""
+    NONNEGATIVE = enum.auto()
+    """No element of a float output is negative or -0.0; elements may be NaN."""
+    KEEPS_NONNEGATIVE = enum.auto()
+    """As NONNEGATIVE, if no element of the inputs is negative or -0.0."""
 
     def __contains__(self, other: Trait) -> bool:
         """Whether any trait of ``other`` is set. Called for each node, and several times as fast as the

@@ -14,16 +14,14 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, P, Rule, Var, always
-from graphwright.ir.op import Array, Op
+from graphwright.ir.op import Array, Op, Trait
 from graphwright.ir.types import STRING, DType
 from graphwright.ops.core.binary import Add, And, BitwiseAnd, BitwiseOr, BitwiseXor, Max, Min, Mul, Or, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.div import Div
-from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.pow import Pow
-from graphwright.ops.core.reductions import ReduceMax, ReduceMean, ReduceSum, ReduceSumSquare
-from graphwright.ops.core.unary import Abs, Ceil, Floor, Neg, Not, Relu, Round, Sigmoid, Sign, Sqrt
+from graphwright.ops.core.unary import Abs, Ceil, Floor, Neg, Not, Relu, Round, Sign, Sqrt
 from graphwright.ops.core.where import Where
 from graphwright.passes.base import RulePass
 
@@ -91,27 +89,17 @@ def _is_root(m: Match) -> str | None:
     return _same_type(m, X)
 
 
-_POSITIVE = (Exp, Sigmoid, Abs, ReduceSumSquare)
-_KEEPS_POSITIVE = (Sqrt, ReduceSum, ReduceMean, ReduceMax)
-
-
 def never_negative(value: Value, depth: int = 8) -> bool:
     """Whether no element is negative or -0.0 (NaN is possible), as far as the producers show."""
     node = value.producer
     if node is None or depth == 0:
         return False
-    if isinstance(node.op, _POSITIVE):
+    is_square = isinstance(node.op, Mul) and node.inputs[0] == node.inputs[1]
+    if is_square or Trait.NONNEGATIVE in node.op.traits:
         return True
-    first, *others = node.inputs or (None,)
-    if first is None:
+    if Trait.KEEPS_NONNEGATIVE not in node.op.traits:
         return False
-    if isinstance(node.op, Mul) and others == [first]:
-        return True
-    if isinstance(node.op, _KEEPS_POSITIVE):
-        return never_negative(first, depth - 1)
-    if isinstance(node.op, Add | Mul | Max):
-        return all(v is not None and never_negative(v, depth - 1) for v in node.inputs)
-    return False
+    return all(value is not None and never_negative(value, depth - 1) for value in node.inputs)
 
 
 # ---- constants

@@ -33,7 +33,7 @@ def binary(
     gives: DType | None = None,
     known: ElementRule | None = None,
     known_real: ElementRule | None = None,
-    commutative: bool = False,
+    traits: Trait = Trait.NONE,
 ) -> type[Op]:
     """Defines and registers an elementwise op with two operands.
 
@@ -52,7 +52,7 @@ def binary(
     body: dict[str, Any] = {
         "__doc__": doc, "__module__": __name__, "dtypes": dtypes, "gives": gives,
         "reference": compute, "expression": scalar,
-        "traits": Trait.ELEMENTWISE | Trait.COMMUTATIVE if commutative else Trait.ELEMENTWISE,
+        "traits": Trait.ELEMENTWISE | traits,
     }  # fmt: skip
     if known is not None:
         body["known"] = lambda self, symbols, a, b: known(symbols, a, b)
@@ -117,30 +117,32 @@ def _import_mean(i: Importer) -> Any:
     return i.emit(Div(), total, i.const(count))
 
 
-Add = binary("Add", "``a + b``", 7, np.add, "add", known=lambda _, a, b: a + b,
-             known_real=lambda _, a, b: a + b, commutative=True)  # fmt: skip
+Add = binary("Add", "``a + b``", 7, np.add, "add",
+             known=lambda _, a, b: a + b, known_real=lambda _, a, b: a + b,
+             traits=Trait.COMMUTATIVE | Trait.KEEPS_NONNEGATIVE)  # fmt: skip
 Sub = binary("Sub", "``a - b``", 7, np.subtract, "sub", known=lambda _, a, b: a - b,
              known_real=_subtract_real)  # fmt: skip
-Mul = binary("Mul", "``a * b``", 7, np.multiply, "mul", known=lambda _, a, b: a * b,
-             known_real=lambda _, a, b: a * b, commutative=True)  # fmt: skip
+Mul = binary("Mul", "``a * b``", 7, np.multiply, "mul",
+             known=lambda _, a, b: a * b, known_real=lambda _, a, b: a * b,
+             traits=Trait.COMMUTATIVE | Trait.KEEPS_NONNEGATIVE)  # fmt: skip
 Min = binary("Min", "The smaller operand; NaN if either is NaN", {6: _variadic("Min")}, np.minimum, "min",
              known=lambda _, a, b: minimum_dim(a, b), known_real=lambda _, a, b: minimum_dim(a, b),
-             commutative=True)  # fmt: skip
+             traits=Trait.COMMUTATIVE)  # fmt: skip
 Max = binary("Max", "The larger operand; NaN if either is NaN", {6: _variadic("Max")}, np.maximum, "max",
              known=lambda _, a, b: maximum_dim(a, b), known_real=lambda _, a, b: maximum_dim(a, b),
-             commutative=True)  # fmt: skip
+             traits=Trait.COMMUTATIVE | Trait.KEEPS_NONNEGATIVE)  # fmt: skip
 And = binary("And", "Logical and", 7, np.logical_and, "and", LOGICAL,
-             known=lambda _, a, b: minimum_dim(a, b), commutative=True)  # fmt: skip
+             known=lambda _, a, b: minimum_dim(a, b), traits=Trait.COMMUTATIVE)  # fmt: skip
 Or = binary("Or", "Logical or", 7, np.logical_or, "or", LOGICAL,
-            known=lambda _, a, b: maximum_dim(a, b), commutative=True)  # fmt: skip
+            known=lambda _, a, b: maximum_dim(a, b), traits=Trait.COMMUTATIVE)  # fmt: skip
 Xor = binary("Xor", "Logical exclusive or", 7, np.logical_xor, "xor", LOGICAL,
-             known=_numbers_only(lambda a, b: a ^ b), commutative=True)  # fmt: skip
+             known=_numbers_only(lambda a, b: a ^ b), traits=Trait.COMMUTATIVE)  # fmt: skip
 BitwiseAnd = binary("BitwiseAnd", "Bitwise and", 18, np.bitwise_and, "and", INTEGERS,
-                    known=_numbers_only(lambda a, b: a & b), commutative=True)  # fmt: skip
+                    known=_numbers_only(lambda a, b: a & b), traits=Trait.COMMUTATIVE)  # fmt: skip
 BitwiseOr = binary("BitwiseOr", "Bitwise or", 18, np.bitwise_or, "or", INTEGERS,
-                   known=_numbers_only(lambda a, b: a | b), commutative=True)  # fmt: skip
+                   known=_numbers_only(lambda a, b: a | b), traits=Trait.COMMUTATIVE)  # fmt: skip
 BitwiseXor = binary("BitwiseXor", "Bitwise exclusive or", 18, np.bitwise_xor, "xor", INTEGERS,
-                    known=_numbers_only(lambda a, b: a ^ b), commutative=True)  # fmt: skip
+                    known=_numbers_only(lambda a, b: a ^ b), traits=Trait.COMMUTATIVE)  # fmt: skip
 Less = binary("Less", "Whether ``a < b``", 7, np.less, "lt", gives=BOOL, known=_compare(_below(-1)))
 LessOrEqual = binary("LessOrEqual", "Whether ``a <= b``", 12, np.less_equal, "le", gives=BOOL,
                      known=_compare(_below(0)))  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphwright.ir.loops.nodes import Scalar, apply
-from graphwright.ir.op import Array, op
+from graphwright.ir.op import Array, Trait, op
 from graphwright.ops.core.aten import elementwise
 from graphwright.ops.core.common import FLOATS, like, quiet, simple
 from graphwright.ops.core.elementwise_samples import unary_samples
@@ -16,6 +16,7 @@ from graphwright.ops.core.pointwise import Pointwise
 class Exp(Pointwise):
     """``e ** x``. ``nonpositive``: no element is positive; the kernel then needs fewer instructions."""
 
+    traits = Trait.ELEMENTWISE | Trait.NONNEGATIVE
     nonpositive: bool = False
 
     @quiet

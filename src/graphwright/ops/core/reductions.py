@@ -246,7 +246,12 @@ def set_onnx_and_samples(cls: type[Reduction], fill: str = "normal", operand_sin
 
 
 def fold(
-    name: str, doc: str, combiner: str, functions: FoldFunctions, dtypes: frozenset[DType] = NUMBERS
+    name: str,
+    doc: str,
+    combiner: str,
+    functions: FoldFunctions,
+    dtypes: frozenset[DType] = NUMBERS,
+    traits: Trait = Trait.NONE,
 ) -> type[Fold]:
     """Defines and registers one reduction."""
     body = {
@@ -255,12 +260,13 @@ def fold(
         "combiner": combiner,
         "functions": functions,
         "dtypes": dtypes,
+        "traits": Trait.REDUCTION | traits,
     }
     return op(name)(type(name, (Fold,), body))
 
 
 _PLAIN = FoldFunctions(plain=True)
-ReduceSum = fold("ReduceSum", "The sum over ``axes``", "add", _PLAIN)
+ReduceSum = fold("ReduceSum", "The sum over ``axes``", "add", _PLAIN, traits=Trait.KEEPS_NONNEGATIVE)
 ReduceProd = fold("ReduceProd", "The product over ``axes``", "mul", _PLAIN)
 ReduceMax = fold(
     "ReduceMax",
@@ -283,9 +289,14 @@ ReduceMean = fold(
     "The mean over ``axes``; for integers, truncated towards zero",
     "add",
     FoldFunctions(finish=_MEAN),
+    traits=Trait.KEEPS_NONNEGATIVE,
 )
 ReduceSumSquare = fold(
-    "ReduceSumSquare", "The sum of squares over ``axes``", "add", FoldFunctions(prepare=_SQUARE)
+    "ReduceSumSquare",
+    "The sum of squares over ``axes``",
+    "add",
+    FoldFunctions(prepare=_SQUARE),
+    traits=Trait.NONNEGATIVE,
 )
 ReduceL1 = fold("ReduceL1", "The sum of absolute values over ``axes``", "add", FoldFunctions(prepare=_ABS))
 ReduceL2 = fold(

@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.ir.exporter import as_onnx
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Scalar, apply, maximum, minimum
-from graphwright.ir.op import Array, AtenImport, AtenImporter, Importer, Op, op
+from graphwright.ir.op import Array, AtenImport, AtenImporter, Importer, Op, Trait, op
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.types import BOOL, F16, F32, DType
@@ -32,6 +32,7 @@ def unary(
     fill: str = "normal",
     known: Callable[[SymbolTable, Dim], Dim | None] | None = None,
     keeps_sizes: bool = False,
+    traits: Trait = Trait.NONE,
 ) -> type[Op]:
     """Defines and registers an elementwise op with one operand.
 
@@ -50,7 +51,7 @@ def unary(
 
     body: dict[str, Any] = {
         "__doc__": doc, "__module__": __name__, "dtypes": dtypes, "gives": gives,
-        "reference": compute, "expression": scalar,
+        "reference": compute, "expression": scalar, "traits": Trait.ELEMENTWISE | traits,
     }  # fmt: skip
     if known is not None:
         body["known"] = lambda self, symbols, x: known(symbols, x)
@@ -94,12 +95,14 @@ def _known_sign(symbols: SymbolTable, x: Dim) -> Dim | None:
     return 1 if symbols.proves_at_least(x, 1) else None
 
 
-Abs = unary("Abs", "``|x|``", 6, np.abs, "abs", NUMBERS, known=_known_abs, keeps_sizes=True)
+Abs = unary("Abs", "``|x|``", 6, np.abs, "abs", NUMBERS, known=_known_abs, keeps_sizes=True,
+            traits=Trait.NONNEGATIVE)  # fmt: skip
 Neg = unary("Neg", "``-x``", 6, np.negative, "neg", FLOATS | SIGNED, known=lambda _, x: -x)
 Sign = unary("Sign", "The sign of ``x``: -1, 0 or 1; NaN stays NaN", 9, np.sign, "sign", NUMBERS,
              known=_known_sign)  # fmt: skip
 Reciprocal = unary("Reciprocal", "``1 / x``", 6, lambda x: 1 / x, lambda x: 1.0 / x)
-Sqrt = unary("Sqrt", "The square root; NaN for negative ``x``", 6, np.sqrt, "sqrt", fill="positive")
+Sqrt = unary("Sqrt", "The square root; NaN for negative ``x``", 6, np.sqrt, "sqrt", fill="positive",
+             traits=Trait.KEEPS_NONNEGATIVE)  # fmt: skip
 
 Expm1 = unary("Expm1", "``e ** x - 1``, accurate near 0", None, np.expm1, "expm1")
 Log1p = unary("Log1p", "``log(1 + x)``, accurate near 0", None, np.log1p, "log1p", fill="positive")
@@ -150,7 +153,8 @@ Acosh = unary(
 )
 Atanh = unary("Atanh", "The inverse hyperbolic tangent", 9, np.arctanh, "atanh", fill="unit")
 Tanh = unary("Tanh", "The hyperbolic tangent", 6, np.tanh, "tanh")
-Sigmoid = unary("Sigmoid", "``1 / (1 + exp(-x))``", 6, FUNCTIONS["sigmoid"].numpy, "sigmoid")
+Sigmoid = unary("Sigmoid", "``1 / (1 + exp(-x))``", 6, FUNCTIONS["sigmoid"].numpy, "sigmoid",
+                traits=Trait.NONNEGATIVE)  # fmt: skip
 Relu = unary("Relu", "``max(x, 0)``; NaN stays NaN", 6, lambda x: np.maximum(x, np.zeros((), x.dtype)),
              lambda x: maximum(x, 0), FLOATS | SIGNED, known=lambda _, x: maximum_dim(x, 0))  # fmt: skip
 Softplus = unary("Softplus", "``log(1 + exp(x))``", 1, _softplus, _softplus_scalar)

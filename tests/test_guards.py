@@ -218,7 +218,7 @@ def test_sizes_that_no_form_takes_are_refused_once() -> None:
     for rows in (6, 1):
         x, scale = np.full((rows, 4), 3, np.float32), np.linspace(1, 2, rows).astype(np.float32)
         np.testing.assert_array_equal(made(x, scale)[0], np.rint(x / scale[:, None]).astype(np.uint8))
-    with pytest.raises(gw.GraphwrightError, match=r"axis 0 .*is 1, not 6"):
+    with pytest.raises(gw.GraphwrightError, match=r"axis 0 .*must be 1, but is 6"):
         made(np.ones((1, 4), np.float32), np.ones(6, np.float32))
 
 
@@ -239,5 +239,5 @@ def test_sizes_that_no_form_takes_are_refused_where_other_guards_are_left() -> N
     a, b = np.full((1, 4), 2, np.int8), np.full((4, 5), 3, np.int8)
     one, many = np.ones(1, np.float32), np.ones(5, np.float32)
     np.testing.assert_array_equal(made(a, one, b, many)[0], np.full((1, 5), 24, np.int8))
-    with pytest.raises(gw.FeedError, match="axis 0 of input 'a_scale' is 1, not 3"):
+    with pytest.raises(gw.FeedError, match="axis 0 of input 'a_scale' must be 1, but is 3"):
         made(a, np.ones(3, np.float32), b, many)

@@ -111,7 +111,7 @@ def test_what_is_known_of_a_symbol_is_checked(table: SymbolTable, size: int, not
     assert numbers(program, [4, 1, 1])
     with pytest.raises(_native.CheckError) as caught:
         numbers(program, [size, 1, 1])
-    assert program.shape[caught.value.args[0]].note == f"input 'x', axis 0 is {note}"
+    assert program.shape[caught.value.args[0]].note == f"input 'x', axis 0 must be {note}"
 
 
 def test_a_size_that_depends_on_elements_is_refused() -> None:

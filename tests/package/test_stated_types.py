@@ -179,7 +179,7 @@ def test_an_output_of_fewer_rows_than_are_written_is_refused(
     )
     model = gw.load(path, options=stranger)
     memory = np.zeros((64, 4), np.float32)
-    with pytest.raises(gw.FeedError, match=r"(?s)is 5, not 40|N is 40.*N = 5 fits|N == 5.*40 and 5"):
+    with pytest.raises(gw.FeedError, match=r"(?s)must be 5, but is 40|N is 40.*N = 5 fits|N == 5.*40 and 5"):
         model.run({"x": np.ones((40, 4), np.float32)}, out={"y": memory[:5]})
     assert not memory.any()
     model.run({"x": np.ones((5, 4), np.float32)}, out={"y": memory[:5]})

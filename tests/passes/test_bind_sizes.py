@@ -113,8 +113,8 @@ def test_inputs_of_open_rank_take_ranges() -> None:
             {"x": (None, 3, "36..44%4"), "y": (None, 3, "?%16")},
             ("36 to 44 in steps of 4", "a multiple of 16"),
         ),
-        ({"x": (None, "1..4", None)}, ("axis 1 of input 'x'", "is 3, not 1..4")),
-        ({"x": (None, 4, None)}, ("axis 1 of input 'x'", "is 3, not 4")),
+        ({"x": (None, "1..4", None)}, ("axis 1 of input 'x'", "cannot be 1..4: the model has 3")),
+        ({"x": (None, 4, None)}, ("axis 1 of input 'x'", "cannot be 4: the model has 3")),
         ({"x": (2, 3, None), "y": (None, 3, None), "z": (1,)}, ("there is no input 'z'", "x, y")),
         ({"x": ("1..4", 3)}, ("2 sizes for input 'x', which has 3 axes",)),
         (

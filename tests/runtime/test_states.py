@@ -260,7 +260,7 @@ def test_states_are_reset() -> None:
     [
         ([np.zeros(3, np.float32)], "states must be a mapping from names to arrays, not list"),
         ({"cuont": np.zeros(3, np.float32)}, "no state 'cuont'"),
-        ({"count": np.zeros(4, np.float32)}, r"'count' is f32\[3\], not of shape \(4,\)"),
+        ({"count": np.zeros(4, np.float32)}, r"'count' must be f32\[3\], but has shape \(4,\)"),
         ({"count": np.zeros(3, np.float64)}, r"'count' takes f32, not float64 .*\s*convert it"),
         ({"count": object()}, "'count' takes f32, not object "),
     ],

@@ -77,7 +77,7 @@ class ShapeProgramBuilder:
             if (number, axis, dim) in bound:
                 self._check_span(given, dim, span_of(dim, declared), where)
             else:
-                self._check(Code.CHECK_EQ, given, self.register(dim), f"{where} is {dim}")
+                self._check(Code.CHECK_EQ, given, self.register(dim), f"{where} must be {dim}")
         for known, codes in ((symbols.guards, _GUARDS), (symbols.constraints, _CHECKS)):
             for each in known:
                 left, right = self.register(each.left), self.register(each.right)
@@ -140,7 +140,7 @@ class ShapeProgramBuilder:
 
     def _check_span(self, given: Reg, dim: Dim, span: Span, where: str) -> None:
         """Checks that an axis to which ``dim`` is bound has one of the sizes of ``span``."""
-        note = f"{where} is {span.words}"
+        note = f"{where} must be {span.words}"
         if span.low > 0:
             self._check(Code.CHECK_LE, self.register(span.low), given, note)
         if span.high is not None:

@@ -58,9 +58,9 @@ bool is_broken_guard(const executable *program, const gw_error *error) {
 /* `is_symbol`: the note has a name for the expected size, so its value in this run is shown as well. */
 static gw_status explain_axis(const char *note, bool is_symbol, const gw_error *error) {
     if (is_symbol)
-        return fail(GW_STATUS_SHAPE, "%s, here %lld, not %lld", note, (long long)error->c,
+        return fail(GW_STATUS_SHAPE, "%s (here %lld), but is %lld", note, (long long)error->c,
                     (long long)error->b);
-    return fail(GW_STATUS_SHAPE, "%s, not %lld", note, (long long)error->b);
+    return fail(GW_STATUS_SHAPE, "%s, but is %lld", note, (long long)error->b);
 }
 
 static gw_status explain_check(const executable *program, const gw_error *error) {

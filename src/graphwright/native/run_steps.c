@@ -82,8 +82,8 @@ static gw_status bind_size(host_run *run, const step *s, int64_t *count) {
         return fail(GW_STATUS_RUN, "node '%s': %s is %" PRId64 ", which is not a valid size", s->node, name,
                     *count);
     if (*known >= 0 && *known != *count)
-        return fail(GW_STATUS_RUN, "node '%s': %s is %" PRId64 ", not %" PRId64, s->node, name, *count,
-                    *known);
+        return fail(GW_STATUS_RUN, "node '%s': %s must be %" PRId64 ", but is %" PRId64, s->node, name,
+                    *known, *count);
     *known = *count;
     return GW_STATUS_OK;
 }

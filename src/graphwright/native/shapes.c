@@ -22,8 +22,8 @@ static gw_status given_sizes(const gw_tensor_info *info, const char *what, const
             return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is %" PRId64 ", which is not a valid size", what,
                         info->name, axis, shape[axis]);
         if (info->rank >= 0 && info->sizes[axis] >= 0 && info->sizes[axis] != shape[axis])
-            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is %" PRId64 ", not %" PRId64, what, info->name,
-                        axis, info->sizes[axis], shape[axis]);
+            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d must be %" PRId64 ", but is %" PRId64, what,
+                        info->name, axis, info->sizes[axis], shape[axis]);
         sizes[axis] = shape[axis];
     }
     return GW_STATUS_OK;

@@ -86,7 +86,7 @@ class _Binding:
             return ""
         scaled = scaled_symbol(dim)
         if scaled is None:
-            return f"is {dim}, not {size}"
+            return f"cannot be {size}: the model has {dim}"
         name, scale = scaled
         if isinstance(size, int):
             span = span_of(dim, self.table)

@@ -79,7 +79,7 @@ class States(Mapping[str, Array]):
         array = np.array(read_array(value, spec.dtype, f"state {name!r}"), order="C")
         if not spec.accepts(array.shape):
             raise FeedError(
-                Diagnostic("state", f"state {name!r} is {spec.type_text}, not of shape {array.shape}")
+                Diagnostic("state", f"state {name!r} must be {spec.type_text}, but has shape {array.shape}")
             )
         return array
 

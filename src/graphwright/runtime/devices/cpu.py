@@ -168,9 +168,9 @@ class Cpu(Executor):
         graph = self._target.task_graph
         first, second = graph.shape[check.a].code.name, graph.shape[check.b].code.name
         if first != "DIM":
-            return f"{check.note}, not {right}"
-        here = f", here {right}" if check.code.name == "CHECK_EQ" and second != "CONST" else ""
-        return f"{check.note}{here}, not {left}"
+            return f"{check.note}, but is {right}"
+        here = f" (here {right})" if check.code.name == "CHECK_EQ" and second != "CONST" else ""
+        return f"{check.note}{here}, but is {left}"
 
     def _with_names(self, text: str) -> str:
         """A native message with the names of values and nodes in place of ``buffer 3`` and ``task 3``."""

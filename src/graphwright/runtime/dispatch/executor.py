@@ -227,7 +227,7 @@ def _check_sizes(inputs: Sequence[TensorSpec], shapes: Shapes) -> None:
         for axis, (dim, size) in enumerate(zip(dims, shape, strict=False)):
             known = dim if isinstance(dim, int) else sizes.setdefault(dim, size)
             if known != size:
-                faults.add("feed-shape", f"axis {axis} of input {spec.name!r} is {known}, not {size}")
+                faults.add("feed-shape", f"axis {axis} of input {spec.name!r} must be {known}, but is {size}")
     faults.raise_if_any()
 
 

@@ -74,7 +74,7 @@ def _bound_names(
                 continue
             fixed = dim if isinstance(dim, int) else bound.setdefault(dim, size)
             if fixed != size:
-                faults.add("feed-size", f"axis {axis} of input {spec.name!r} is {fixed}, not {size}")
+                faults.add("feed-size", f"axis {axis} of input {spec.name!r} must be {fixed}, but is {size}")
     return bound
 
 

@@ -38,7 +38,7 @@ class BindSizeRunner(StepRunner):
         if count < 0:
             raise self._error(f"{self._size} is {count}, which is not a valid size")
         if run.sizes.setdefault(self._size, count) != count:
-            raise self._error(f"{self._size} is {count}, not {run.sizes[self._size]}")
+            raise self._error(f"{self._size} must be {run.sizes[self._size]}, but is {count}")
         try:
             for buffer, output, shape in self._views:
                 run.values[output] = first_elements(run.values[buffer], shape_with(shape, count))

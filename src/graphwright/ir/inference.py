@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.symbols import Dim, Expr, SymbolTable
+from graphwright.ir.symbols import Dim, Expr, SymbolTable, floordiv
 from graphwright.ir.types import DType, TensorType
 from graphwright.records import dataclass
 
@@ -100,13 +100,29 @@ class Inference:
 
     def at_least(self, dim: Dim, bound: int, what: str) -> None:
         """Requires ``dim >= bound``: it is proved, becomes a constraint, or raises InferError."""
+        self.require_at_least(dim, bound, f"{what}: {dim} is less than {bound}")
+
+    def at_most(self, dim: Dim, limit: Dim, what: str) -> None:
+        """Requires ``dim <= limit``, as :meth:`at_least` does."""
+        self.require_at_least(limit - dim, 0, f"{what}: {dim} is more than {limit}")
+
+    def require_at_least(self, dim: Dim, bound: int, message: str) -> None:
+        """As :meth:`at_least`, with the whole message of the error."""
         if isinstance(dim, int) and dim >= bound:
             return
         high = self.symbols.range_of(dim).high
         if high is not None and high < bound:
-            raise InferError(f"{what}: {dim} is less than {bound}")
+            raise InferError(message)
         if not self.symbols.proves_at_least(dim, bound):
             self.symbols.demand("<=", bound, dim, self.node)
+
+    def divide(self, dim: Dim, divisor: Dim, what: str) -> Dim:
+        """``dim / divisor``. Requires that nothing remains, as :meth:`equal` does."""
+        quotient = floordiv(dim, divisor)
+        if self.symbols.refutes_equal(quotient * divisor, dim):
+            raise InferError(f"{what}: {dim} is not a multiple of {divisor}")
+        self.equal(quotient * divisor, dim, what)
+        return quotient
 
     def assumes(self, relation: str, left: Dim, right: Dim) -> bool:
         """Assumes ``left relation right``, as a guard of this version of the module. Returns whether the

@@ -41,7 +41,7 @@ class Compress(BoundedForm, Op):
             )
         dim = product(x.shape) if self.axis is None else x.shape[at.axis(self.axis, x.rank)]
         (length,) = condition.shape
-        at.at_least(dim - length, 0, f"{dim} elements minus the {length} elements of the condition")
+        at.at_most(length, dim, "elements of the condition and of the axis")
         count = _count(condition)
         kept: Dim = at.symbols.fresh("compress") if count is None else count
         if self.axis is None:
@@ -101,7 +101,9 @@ Compress.samples = (
     Sample(Compress(0), (arg(BF16, 3, 0), arg(BOOL, 3))),
     Sample(Compress(), (arg(STRING, 2, 3), _MASK)),
     Sample(Compress(), (arg(F32, 4), arg(BOOL, 0))),
-    Sample(Compress(0), (arg(F32, 2, 4), _MASK), "2 elements minus the 3 elements of the condition"),
+    Sample(
+        Compress(0), (arg(F32, 2, 4), _MASK), "elements of the condition and of the axis: 3 is more than 2"
+    ),
     Sample(Compress(2), (arg(F32, 2, 4), _MASK), "axis 2 is out of range"),
     Sample(Compress(), (arg(F32), _MASK), "condition must be a vector"),
     Sample(Compress(0), (arg(F32, 4), arg(I64, 3)), "the condition is i64"),

@@ -82,7 +82,7 @@ class DFT(Op):
         if self.onesided:
             at.equal(parts, 2 if self.inverse else 1, "size of the last axis of a onesided transform")
         at.at_least(parts, 1, "size of the last axis")
-        at.at_least(3 - parts, 1, "3 minus the size of the last axis")
+        at.at_most(parts, 2, "size of the last axis")
         length = self.full_length(x.shape[axis])
         at.at_least(length, 1, "the length of the transform")
         components = 1 if self.onesided and self.inverse else 2
@@ -256,7 +256,7 @@ DFT.samples = (
     Sample(DFT(1), (arg(F32, 2, 3, 1), arg(I32, values=(4,)))),
     Sample(DFT(), (arg(F32, 3),), "it must have a signal axis"),
     Sample(DFT(2), (arg(F32, 2, 3, 2),), "axis 2 is the axis of real and imaginary parts"),
-    Sample(DFT(), (arg(F32, 2, 3, 4),), "3 minus the size of the last axis: -1 is less than 1"),
+    Sample(DFT(), (arg(F32, 2, 3, 4),), "size of the last axis: 4 is more than 2"),
     Sample(DFT(onesided=True), (arg(F32, 2, 3, 2),), "2 and 1 differ"),
     Sample(DFT(-2, inverse=True, onesided=True), (arg(F32, 2, 3, 1),), "1 and 2 differ"),
     Sample(DFT(length=0), (arg(F32, 2, 3, 1),), "the length of the transform: 0 is less than 1"),

@@ -49,7 +49,7 @@ def check_elements(at: Inference, x: Fact, indices: Fact, axis: int, from_end: b
     check_bounds(at, indices, x.shape[axis], axis, from_end)
     for k, (size, bound) in enumerate(zip(indices.shape, x.shape, strict=True)):
         if k != axis:
-            at.at_least(bound - size, 0, f"axis {k}: {bound} elements minus {size} indices")
+            at.at_most(size, bound, f"axis {k} of the indices and of the data")
 
 
 def element_index(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
@@ -74,7 +74,11 @@ GatherElements.samples = (
         GatherElements(0, from_end=False), (arg(F32, 4), arg(I64, 1, values=(-4,))), "index -4 is outside"
     ),
     Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 6, fill="index")), "indices of rank 1"),
-    Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 1, 3, fill="index")), "2 elements minus 3 indices"),
+    Sample(
+        GatherElements(0),
+        (arg(F32, 4, 2), arg(I64, 1, 3, fill="index")),
+        "of the indices and of the data: 3 is more than 2",
+    ),
     Sample(GatherElements(0), (arg(F32, 4), arg(I64, 1, values=(4,))), "index 4 is outside"),
 )
 

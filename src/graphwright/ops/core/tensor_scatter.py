@@ -51,7 +51,7 @@ class TensorScatter(Op):
             raise at.fail(f"axis {self.axis} is the batch axis")
         for axis, (have, given) in enumerate(zip(cache.shape, update.shape, strict=True)):
             if axis == along:
-                at.at_least(have - given, 0, f"size {have} of the cache minus size {given} of the update")
+                at.at_most(given, have, "size of the update and of the cache")
             else:
                 at.equal(have, given, f"axis {axis} of the cache and of the update")
         if write is not None:
@@ -109,7 +109,9 @@ TensorScatter.samples = (
     Sample(TensorScatter(), (arg(F32, 2, 4, 3), arg(F32, 2, 0, 3), _FROM)),
     Sample(TensorScatter(0), (arg(F32, 2, 4), arg(F32, 2, 4)), "axis 0 is the batch axis"),
     Sample(
-        TensorScatter(1), (arg(F32, 2, 4), arg(F32, 2, 5)), "size 4 of the cache minus size 5 of the update"
+        TensorScatter(1),
+        (arg(F32, 2, 4), arg(F32, 2, 5)),
+        "size of the update and of the cache: 5 is more than 4",
     ),
     Sample(TensorScatter(1), (arg(F32, 2, 4), arg(F32, 3, 2)), "axis 0 of the cache and of the update"),
     Sample(TensorScatter(1), (arg(F32, 3, 4), arg(F32, 3, 2), _FROM), "indices and batch: 2 and 3 differ"),

@@ -47,7 +47,7 @@ class TopK(BoundedForm, PaddingRule, Op):
         kept = at.symbols.fresh("top") if self.k is None else self.k
         if self.k is not None:
             at.at_least(self.k, 0, "k")
-            at.at_least(x.shape[axis] - self.k, 0, f"{x.shape[axis]} elements minus k = {self.k}")
+            at.at_most(self.k, x.shape[axis], "k and the number of elements")
         shape = (*x.shape[:axis], kept, *x.shape[axis + 1 :])
         return TensorType(x.dtype, shape), TensorType(I64, shape)
 
@@ -107,7 +107,7 @@ TopK.samples = (
     Sample(TopK(k=4), (arg(I32, 6, values=(1, 3, 3, 0, 3, 1)),)),
     Sample(TopK(0, k=0), (arg(F32, 4),)),
     Sample(TopK(), (arg(F32, 2, 5), arg(I64, 1, values=(2,)))),
-    Sample(TopK(k=6), (arg(F32, 2, 5),), "minus k = 6"),
+    Sample(TopK(k=6), (arg(F32, 2, 5),), "k and the number of elements: 6 is more than 5"),
     Sample(TopK(2, k=1), (arg(F32, 2, 5),), "axis 2 is out of range"),
     Sample(TopK(0, k=1), (arg(F32),), "a scalar has no axis"),
 )

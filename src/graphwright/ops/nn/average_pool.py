@@ -94,7 +94,7 @@ AveragePool.samples = (
     Sample(AveragePool((2, 2)), (arg(F16, 1, 2, 3, 3),)),
     Sample(AveragePool((2, 2)), (arg(I32, 1, 2, 3, 3),), "the input is i32"),
     Sample(AveragePool((2, 2), pads=(1, 1)), (_X,), "2 pads for 2 spatial axes: there must be 4"),
-    Sample(AveragePool((2, 9)), (_X,), "minus a window of 9"),
+    Sample(AveragePool((2, 9)), (_X,), "but a window spans 9"),
 )
 
 

@@ -64,9 +64,7 @@ class Col2Im(Op):
                 "input must have 3 axes, and the block one size for each axis of the image"
             )
         counts = self.windows.infer(at, self.image)
-        elements = product(self.block)
-        channels = floordiv(x.shape[1], elements)
-        at.equal(channels * elements, x.shape[1], f"axis 1 in blocks of {list(self.block)}")
+        channels = at.divide(x.shape[1], product(self.block), f"axis 1 for blocks of {list(self.block)}")
         at.equal(product(counts), x.shape[2], f"{' x '.join(map(str, counts))} blocks and axis 2")
         return TensorType(x.dtype, (x.shape[0], channels, *self.image))
 
@@ -150,8 +148,8 @@ Col2Im.samples = (
     Sample(Col2Im(), (_X, arg(I64, 2, values=(4, 3)), arg(I64, 2, values=(2, 2)))),
     Sample(Col2Im((4, 3), (2, 2)), (arg(F32, 0, 12, 6),)),
     Sample(Col2Im((4, 4), (2, 2)), (_X,), "3 x 3 blocks and axis 2: 9 and 6 differ"),
-    Sample(Col2Im((4, 3), (2, 5)), (_X,), "minus a window of 5"),
-    Sample(Col2Im((2, 7), (5, 1), pads=(3, 0, 0, 0)), (arg(F32, 1, 12, 7),), "axis 1 in blocks of [5, 1]"),
+    Sample(Col2Im((4, 3), (2, 5)), (_X,), "but a window spans 5"),
+    Sample(Col2Im((2, 7), (5, 1), pads=(3, 0, 0, 0)), (arg(F32, 1, 12, 7),), "axis 1 for blocks of [5, 1]"),
     Sample(Col2Im((4, 3), (2,)), (_X,), "one size for each axis of the image"),
     Sample(Col2Im((4, 3), (2, 2), (1,)), (_X,), "1 strides for 2 spatial axes"),
     Sample(Col2Im((4, 3), (2, 2)), (arg(STRING, 2, 12, 6),), "strings cannot be added"),

@@ -94,7 +94,7 @@ class DeformConv(Op):
         for axis, dim in enumerate(x.shape[2:]):
             at.at_least(dim, 1, f"spatial axis {axis}")
         need_groups(at, x, w, self.group)
-        at.equal(floordiv(x.shape[1], groups) * groups, x.shape[1], f"channels in {groups} offset groups")
+        at.divide(x.shape[1], groups, "channels of the input, for the offset groups")
         counts = self.windows(kernel).infer(at, x.shape[2:])
         taps = groups * product(kernel)
         for fact, channels, what in ((offset, taps * len(kernel), "offset"), (mask, taps, "mask")):
@@ -255,7 +255,7 @@ DeformConv.samples = (
     Sample(DeformConv(), (_X, _W, _OFFSET, None, arg(F32, 2, 5, 3, 3)), "axis 1 of the mask: 5 and 6 differ"),
     Sample(DeformConv(), (_X, _W, _OFFSET, arg(F32, 5)), "bias and features: 5 and 6 differ"),
     Sample(DeformConv(kernel=(3, 3)), (_X, _W, _OFFSET), "the kernel size on spatial axis 1"),
-    Sample(DeformConv(offset_group=3), (_X, _W, _OFFSET), "channels in 3 offset groups"),
+    Sample(DeformConv(offset_group=3), (_X, _W, _OFFSET), "for the offset groups: 4 is not a multiple of 3"),
     Sample(DeformConv(group=0), (_X, _W, _OFFSET), "0 groups"),
     Sample(DeformConv(), (_X, _W, arg(F32, 2, 12, 3)), "it must have 4 axes"),
     Sample(DeformConv(), (_X, _W, arg(F16, 2, 12, 3, 3)), "operands of f32 and f16"),

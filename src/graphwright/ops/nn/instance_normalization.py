@@ -87,9 +87,9 @@ class GroupNormalization(Op):
 
     def infer(self, at: Inference, x: Fact, scale: Fact, bias: Fact) -> TensorType:
         need_channels(at, x, *(() if self.per_group else (scale, bias)))
-        at.equal(
-            mod(x.shape[1], self.groups), 0, f"remainder of {x.shape[1]} channels over {self.groups} groups"
-        )
+        if at.symbols.refutes_equal(mod(x.shape[1], self.groups), 0):
+            raise at.fail(f"{x.shape[1]} channels are not a multiple of {self.groups} groups")
+        at.equal(mod(x.shape[1], self.groups), 0, "remainder of channels over groups")
         for parameter in (scale, bias):
             need_dtype(at, parameter, {x.dtype}, "a parameter")
             if self.per_group and parameter.shape != (self.groups,):
@@ -146,7 +146,11 @@ GroupNormalization.samples = (
     Sample(GroupNormalization(3, 1e-2, per_group=True), (arg(F32, 2, 6, 5), arg(F32, 3), arg(F32, 3))),
     Sample(GroupNormalization(2), (arg(F32, _N, 4, _H, 3), arg(F32, 4), arg(F32, 4))),
     Sample(GroupNormalization(2), (arg(F32, 3, 4), arg(F32, 4), arg(F32, 4))),
-    Sample(GroupNormalization(4), (arg(F32, 2, 6, 5), arg(F32, 6), arg(F32, 6)), "6 channels over 4 groups"),
+    Sample(
+        GroupNormalization(4),
+        (arg(F32, 2, 6, 5), arg(F32, 6), arg(F32, 6)),
+        "6 channels are not a multiple of 4 groups",
+    ),
     Sample(
         GroupNormalization(3, per_group=True), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "for each group"
     ),

@@ -103,7 +103,7 @@ MaxPool.samples = (
     Sample(MaxPool((2, 2)), (arg(U8, 1, 2, 3, 3),)),
     Sample(MaxPool((2, 1, 2)), (arg(F64, 1, 2, 3, 3, 4),)),
     Sample(MaxPool((2, 2)), (arg(F32, 2, 3, 7),), "must have rank 4"),
-    Sample(MaxPool((9, 2)), (_X,), "minus a window of 9: -2 is less than -1"),
+    Sample(MaxPool((9, 2)), (_X,), "but a window spans 9"),
     Sample(MaxPool((2, 2), (0, 1)), (_X,), "the strides are [0, 1]"),
     Sample(MaxPool((2, 2), auto_pad="SAME"), (_X,), "auto_pad 'SAME'"),
 )

@@ -128,7 +128,7 @@ class BoundedNonMaxSuppression(Op):
     ) -> tuple[TensorType, TensorType]:
         NonMaxSuppression().infer(at, boxes, scores, *scalars)
         at.at_least(self.limit, 0, "the limit")
-        at.at_least(boxes.shape[1] - self.limit, 0, f"{boxes.shape[1]} boxes minus a limit of {self.limit}")
+        at.at_most(self.limit, boxes.shape[1], "the limit and the number of boxes")
         return TensorType(I64, (product(scores.shape[:2]) * self.limit, 3)), TensorType(I64, ())
 
     def reference(
@@ -224,6 +224,8 @@ BoundedNonMaxSuppression.samples = (
     Sample(BoundedNonMaxSuppression(2), (_APART, arg(F32, 1, 3, 2), arg(I64, values=(2,)))),
     Sample(BoundedNonMaxSuppression(1), (_BOXES, _SCORES, _MOST)),
     Sample(BoundedNonMaxSuppression(3, centered=True), (_BOXES, _SCORES, _MOST, arg(F32, values=(1.0,)))),
-    Sample(BoundedNonMaxSuppression(7), (_BOXES, _SCORES), "minus a limit of 7"),
+    Sample(
+        BoundedNonMaxSuppression(7), (_BOXES, _SCORES), "the limit and the number of boxes: 7 is more than 6"
+    ),
     Sample(BoundedNonMaxSuppression(-1), (_BOXES, _SCORES), "the limit"),
 )

@@ -249,7 +249,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
                 " or use sizes instead of scales"
             )
         if ratio.limit is not None and not at.not_less(ratio.limit - dim, 0):
-            at.at_least(ratio.limit - dim, 0, f"axis {axis} scaled by {scale:.6g}: {ratio.limit} minus {dim}")
+            at.at_most(dim, ratio.limit, f"axis {axis}, which is scaled by {scale:.6g}")
         return floordiv(dim * ratio.numerator, ratio.denominator)
 
     def _covered(self, axis: int) -> float:

@@ -21,9 +21,8 @@ class SpaceToDepth(BlockRearrangement):
     def infer(self, at: Inference, x: Fact) -> TensorType:
         n, c, h, w = image(at, x)
         s = self.block
-        for dim, side in ((h, "rows"), (w, "columns")):
-            at.equal(floordiv(dim, s) * s, dim, f"{dim} {side} in blocks of {s}")
-        return TensorType(x.dtype, (n, c * s * s, floordiv(h, s), floordiv(w, s)))
+        rows, columns = at.divide(h, s, "rows of the input"), at.divide(w, s, "columns of the input")
+        return TensorType(x.dtype, (n, c * s * s, rows, columns))
 
     def steps(self, shape: tuple[Dim, ...]) -> Steps:
         n, c, h, w = shape
@@ -49,6 +48,6 @@ SpaceToDepth.onnx = {("SpaceToDepth", 1): _import}
 SpaceToDepth.samples = (
     Sample(SpaceToDepth(2), (arg(F32, symbol("N"), 2, 4, 6),)),
     Sample(SpaceToDepth(2, "CRD"), (arg(F32, 1, 3, 2, 4),)),
-    Sample(SpaceToDepth(2), (arg(F32, 1, 2, 3, 4),), "3 rows in blocks of 2"),
+    Sample(SpaceToDepth(2), (arg(F32, 1, 2, 3, 4),), "rows of the input: 3 is not a multiple of 2"),
     Sample(SpaceToDepth(2), (arg(F32, 2, 4, 4),), "it must be [N, C, H, W]"),
 )

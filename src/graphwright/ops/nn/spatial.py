@@ -58,9 +58,8 @@ def need_groups(at: Inference, x: Fact, w: Fact, group: int) -> None:
     """Raises InferError unless the channels of ``x`` and the features of ``w`` [M, C/group, K...] are divided
     into ``group`` groups.
     """
-    features = w.shape[0]
     at.equal(x.shape[1], w.shape[1] * group, "channels of the input and of the weight times groups")
-    at.equal(floordiv(features, group) * group, features, f"features in {group} groups")
+    at.divide(w.shape[0], group, "features of the weight")
 
 
 def need_bias(at: Inference, bias: Fact | None, features: Dim) -> None:
@@ -147,8 +146,10 @@ class Windows:
                 at.at_least(dim, 1, f"spatial axis {axis}")
             if slack == same_padding(dim, stride, taps) + dim - taps:
                 continue
-            what = f"spatial axis {axis} of {dim} elements, padded, minus a window of {taps}"
-            at.at_least(slack, 1 - 2 * stride if self.partial else 0, what)
+            fault = (
+                f"spatial axis {axis} has {slack + taps} elements after padding, but a window spans {taps}"
+            )
+            at.require_at_least(slack, 1 - 2 * stride if self.partial else 0, fault)
             if at.symbols.proves_at_least(slack, 1 - stride):
                 whole = replace(self, partial=False)._count(axis, dim, ceil)
                 sizes[axis] = whole if at.symbols.proves_at_least(slack, 0) else maximum(whole, 1)

@@ -33,7 +33,6 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel, write_model
 from graphwright.frontends.onnx import Opened, load, open_model
 from graphwright.frontends.onnx.read import Source
-from graphwright.ir.constant import Constant
 from graphwright.ir.foreign import Foreign
 from graphwright.ir.fused import region_of
 from graphwright.ir.graph import Graph, Module, Node
@@ -244,8 +243,8 @@ def _symbols(module: Module) -> list[str]:
 
 
 def _operators(module: Module) -> Counter[str]:
-    return Counter(node.op.source_name for node in module.walk() if not isinstance(node.op, Constant))
+    return Counter(node.op.source_name for node in module.walk() if not node.is_constant)
 
 
 def _nodes_in(region: Graph) -> int:
-    return sum(not isinstance(node.op, Constant) for node in region)
+    return sum(not node.is_constant for node in region)

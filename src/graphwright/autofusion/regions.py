@@ -17,7 +17,6 @@ from graphwright.fusion.outline import outline
 from graphwright.fusion.partition import connected_parts
 from graphwright.fusion.region_names import region_name
 from graphwright.ir.clone import clone_module
-from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.hints import hints_of
@@ -65,7 +64,7 @@ def _groups(module: Module, target: Target, options: Options) -> tuple[list[list
         (region, *others), node = found, marked.get(mark)
         if node is None:
             continue
-        if region is not None and not others and not isinstance(node.op, Constant) and _can_be_inside(node):
+        if region is not None and not others and not node.is_constant and _can_be_inside(node):
             groups.setdefault(region, []).append(node)
     return [part for group in groups.values() for part in _by_graph(group)], verdicts
 
@@ -78,7 +77,7 @@ def _marked_copy(module: Module) -> tuple[Module, dict[str, Node]]:
     copy.hints = {}
     marked: dict[str, Node] = {}
     for node, copied in zip(module.walk(), copy.walk(), strict=True):
-        if isinstance(node.op, Constant):
+        if node.is_constant:
             copied.sources = ()
             continue
         mark, hints = names.take(node.location), hints_of(node.sources, module.hints)
@@ -101,7 +100,7 @@ def _regions_of_marks(copy: Module) -> dict[str, dict[Node | None, None]]:
         for node in graph if graph not in inside else ():
             fused = node if isinstance(node.op, Fused) else None
             for member in (node,) if fused is None else region_of(fused):
-                for mark in () if isinstance(member.op, Constant) else member.sources:
+                for mark in () if member.is_constant else member.sources:
                     found.setdefault(mark, {})[fused] = None
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphwright.cost.nominal import nominal
-from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.op import Trait
@@ -23,7 +23,7 @@ class Traffic:
 
 def traffic(module: Module) -> Traffic:
     """The traffic of the entry of ``module``; regions of control flow count once."""
-    nodes = [node for node in _outer_nodes(module) if not isinstance(node.op, Constant)]
+    nodes = [node for node in _outer_nodes(module) if not node.is_constant]
     launches = [node for node in nodes if Trait.VIEW not in node.op.traits]
     return Traffic(len(nodes), len(launches), sum(_bytes(node, module) for node in launches))
 

@@ -24,7 +24,7 @@ from graphwright.executable.nodes import (
 )
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.clone import clone_graph, copy_node
-from graphwright.ir.constant import Constant, constant_of, is_constant
+from graphwright.ir.constant import constant_of, is_constant
 from graphwright.ir.free_symbols import symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.names import UniqueNames
@@ -169,7 +169,7 @@ class HostProgramDraft:
         states whose next values they are.
         """
         values = _Values(graph.inputs)
-        for node in [node for node in graph if isinstance(node.op, Constant)]:
+        for node in [node for node in graph if node.is_constant]:
             graph.move(node, None)
         constants = self._constants(graph, found, values)
         known = bound_by(graph.inputs, bound)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from graphwright.ir.constant import Constant
 from graphwright.ir.free_symbols import symbols_in, symbols_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.sizes import scaled_symbol
@@ -71,7 +70,7 @@ def partition(graph: Graph, bound: Iterable[str] = (), given: Mapping[Node, str]
     devices = list(dict.fromkeys(map(device_of, graph)))
     rounds: dict[Node, _Slot] = {}
     for node in graph:
-        if isinstance(node.op, Constant):
+        if node.is_constant:
             continue
         kind = _kind(node, reasons)
         runner = kind, 0 if kind is Kind.HOST else devices.index(device_of(node))
@@ -157,7 +156,7 @@ def _reasons(graph: Graph, bound: Iterable[str], given: Mapping[Node, str]) -> d
 
 def _reason(node: Node, known: set[str]) -> str:
     """Why the host has to run ``node``, given the ``known`` sizes; empty if a program can."""
-    if isinstance(node.op, Constant):
+    if node.is_constant:
         return ""
     return next(filter(None, (check(node, known) for check in _HOST_CHECKS)), "")
 

@@ -23,7 +23,6 @@ from graphwright.fusion.rules import BUILT_IN
 from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.switches import RuleSet
 from graphwright.fusion.splits import Cut, Splits
-from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
@@ -88,7 +87,7 @@ class _Grouping:
 
     def run(self) -> list[Group]:
         for node in self.partition.graph:
-            if not isinstance(node.op, Constant):
+            if not node.is_constant:
                 self._visit(node)
         if self.hints:
             self.hints.check(self.partition, self.decisions)
@@ -213,4 +212,4 @@ class _Grouping:
 def _producers(node: Node) -> Iterator[Node]:
     """The nodes that compute the operands of ``node``, each once."""
     found = dict.fromkeys(v.producer for v in node.inputs if v is not None)
-    return (p for p in found if p is not None and not isinstance(p.op, Constant))
+    return (p for p in found if p is not None and not p.is_constant)

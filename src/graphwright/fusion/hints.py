@@ -11,7 +11,6 @@ from graphwright.errors import Collector, ModelError
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.decisions import Decision
 from graphwright.fusion.partition import Group, Partition
-from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.hints import NEVER, hints_of
 from graphwright.ir.op import Trait
@@ -90,7 +89,7 @@ class Hints:
         """Collects the hints that the final partition of one graph does not satisfy."""
         members: dict[str, list[Node]] = {}
         for node in partition.graph:
-            if isinstance(node.op, Constant):
+            if node.is_constant:
                 continue
             self._check_contradiction(node)
             hinted = self.group_of(node)

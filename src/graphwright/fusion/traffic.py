@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from graphwright.cost.nominal import nominal
-from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Trait
@@ -90,7 +90,7 @@ def node_traffic(node: Node, symbols: SymbolTable) -> NodeTraffic:
 
 def _is_free(node: Node) -> bool:
     """Whether ``node`` moves no data: a constant or a view."""
-    return isinstance(node.op, Constant) or Trait.VIEW in node.op.traits
+    return node.is_constant or Trait.VIEW in node.op.traits
 
 
 def _traffic(node: Node, constants: frozenset[Value], symbols: SymbolTable) -> Traffic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphwright.ir.graph import Value
-from graphwright.ir.op import ConstRef, Inference, Op, op
+from graphwright.ir.op import ConstRef, Inference, Op, Trait, op
 from graphwright.ir.types import TensorType
 
 
@@ -11,6 +11,7 @@ from graphwright.ir.types import TensorType
 class Constant(Op):
     """A tensor of the constant pool. It has no ``reference``: folding reads the array from the pool."""
 
+    traits = Trait.CONSTANT
     value: ConstRef
     type: TensorType
 

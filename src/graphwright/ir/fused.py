@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import op
 from graphwright.ir.region_op import CallOp
@@ -114,4 +113,4 @@ def op_names(node: Node) -> list[str]:
     """
     if not isinstance(node.op, Fused):
         return [node.op.name]
-    return [inner.op.name for inner in region_of(node) if not isinstance(inner.op, Constant)]
+    return [inner.op.name for inner in region_of(node) if not inner.is_constant]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from graphwright.ir.constant_pool import ConstantPool
-from graphwright.ir.op import ConstRef, Op
+from graphwright.ir.op import ConstRef, Op, Trait
 from graphwright.ir.origin import Origin
 from graphwright.ir.symbols import Dim, SymbolTable, product
 from graphwright.ir.types import Layout, Shape, TensorType
@@ -122,6 +122,11 @@ class Node(Generic[OpT]):
     def location(self) -> str:
         """The name of the node in errors and reports: its source nodes, or its own name."""
         return " + ".join(self.sources) or self.name or self.op.name
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the node is a Constant, and computes nothing."""
+        return Trait.CONSTANT in self.op.traits
 
     def operand(self, index: int) -> Value:
         """Input ``index``. Raises ValueError if it is absent."""

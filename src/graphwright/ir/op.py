@@ -110,6 +110,8 @@ class Trait(enum.Flag):
     """No element of a float output is negative or -0.0; elements may be NaN."""
     KEEPS_NONNEGATIVE = enum.auto()
     """As NONNEGATIVE, if no element of the inputs is negative or -0.0."""
+    CONSTANT = enum.auto()
+    """The op Constant, whose output is a tensor of the constant pool."""
 
     def __contains__(self, other: Trait) -> bool:
         """Whether any trait of ``other`` is set. Called for each node, and several times as fast as the

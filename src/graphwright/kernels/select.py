@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.blocked_form import BlockedForm
-from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.plugin_ops import defined_at
@@ -61,7 +60,7 @@ def select_kernels(
 
 
 def _steps(graph: Graph, context: Context) -> tuple[SelectedNode, ...]:
-    nodes = [node for node in graph if not isinstance(node.op, Constant)]
+    nodes = [node for node in graph if not node.is_constant]
     steps = tuple(_step(node, context) for node in nodes)
     for step in steps:
         _read_packed(graph, step, context)

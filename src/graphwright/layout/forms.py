@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphwright.ir.blocked_form import CHANNELS, BlockedForm, can_be_blocked
-from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Trait, reduction_op
@@ -118,7 +118,7 @@ def _shape_refusal(values: Sequence[Value], shape: Sequence[Dim]) -> str | None:
 
 def _node_refusal(node: Node) -> str | None:
     """Why a node of a region cannot work on blocks; None for elementwise ops and reductions over pixels."""
-    if isinstance(node.op, Constant) or Trait.CONTRACTION in node.op.traits:
+    if node.is_constant or Trait.CONTRACTION in node.op.traits:
         return None
     if Trait.REDUCTION in node.op.traits:
         reduction = reduction_op(node.op)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graphwright.ir.constant import Constant
 from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.fused import Schedule
 from graphwright.ir.graph import Graph, Node, Value
@@ -97,7 +96,7 @@ class _Hook(NestBuilder):
                 yield self._store_anchor(anchor, bound[anchor])
         contractions = [anchor.producer for anchor in self.anchors]
         for node in self.region:
-            if isinstance(node.op, Constant) or node in contractions:
+            if node.is_constant or node in contractions:
                 continue
             operands = [self._operand(node, p, bound) for p in range(len(node.inputs))]
             name = self.temporary(node)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
-from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Access, Schedule, Strategy, region_values
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.loops.nodes import Level
@@ -25,7 +24,7 @@ def schedule_of(region: Graph, limits: Limits) -> Schedule:
     The schedule of an epilogue has all axes that the analysis found, because only the kernel of the
     contraction determines which of them it can join.
     """
-    body = [n for n in region if not isinstance(n.op, Constant) and Trait.CONTRACTION not in n.op.traits]
+    body = [n for n in region if not n.is_constant and Trait.CONTRACTION not in n.op.traits]
     nest = analyze(body)
     anchor = next((node for node in region if Trait.CONTRACTION in node.op.traits), None)
     if anchor is not None:

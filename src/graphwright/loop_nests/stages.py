@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Schedule
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Trait
@@ -80,7 +79,7 @@ def _needed(region: Graph, is_loaded: Callable[[Value], bool]) -> list[Node]:
     """
     wanted, found = set(region.outputs), []
     for node in reversed(list(region)):
-        if isinstance(node.op, Constant) or not wanted & {*node.outputs}:
+        if node.is_constant or not wanted & {*node.outputs}:
             continue
         found.append(node)
         if not is_loaded(node.output):

@@ -22,7 +22,6 @@ from typing import Final, TypeVar
 
 from graphwright.errors import UnknownRankError
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import Constant
 from graphwright.ir.free_symbols import symbols_in, symbols_named, symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.match import Rule, match
@@ -79,7 +78,7 @@ NodeKey = tuple[str, tuple[str, ...]]
 
 def node_keys(module: Module) -> Counter[NodeKey]:
     """The keys of all nodes of ``module``, including those in regions, without constants."""
-    nodes = (node for node in module.walk() if not isinstance(node.op, Constant))
+    nodes = (node for node in module.walk() if not node.is_constant)
     return Counter((node.op.name, node.sources or (node.name,)) for node in nodes)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.copied_elements import CopiesElements
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
@@ -92,7 +92,7 @@ class _Search:
         for node in graph:
             for region in node.regions:
                 yield from self.graph(region)
-            if not isinstance(node.op, Constant):
+            if not node.is_constant:
                 yield from self.node(node)
 
     def node(self, node: Node) -> Iterator[str]:

@@ -66,7 +66,7 @@ class _Folding:
     steps: int = 0
 
     def visit(self, walk: ShapeInference, node: Node, facts: Sequence[Fact]) -> bool:
-        if isinstance(node.op, Constant) or Trait.EFFECT in node.op.traits:
+        if node.is_constant or Trait.EFFECT in node.op.traits:
             return False
         if self.limits.keep is not None and self.limits.keep(node):
             return False

@@ -11,7 +11,6 @@ lies that close to the middle of two steps.
 from __future__ import annotations
 
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var
 from graphwright.ir.symbols import product
@@ -147,7 +146,7 @@ def _requantized_refusal(m: Match) -> str | None:
 def _is_made_of_constants(value: Value, depth: int = 4) -> bool:
     """Whether ``value`` will be folded to a constant: a bias, at most dequantized and reshaped."""
     producer = value.producer
-    if producer is None or isinstance(producer.op, Constant):
+    if producer is None or producer.is_constant:
         return producer is not None
     return depth > 0 and all(v is None or _is_made_of_constants(v, depth - 1) for v in producer.inputs)
 

@@ -6,7 +6,7 @@ Loop-invariant code motion (Aho, Lam, Sethi and Ullman, 2006, section 9.5).
 from __future__ import annotations
 
 from graphwright.ir.clone import copy_node
-from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Trait
 from graphwright.ops.control.loop import Loop
@@ -63,7 +63,7 @@ def _certainly_runs(op: Loop, loop: Node) -> bool:
 
 def _is_invariant(node: Node, outer: dict[Value, Value], runs: bool) -> bool:
     """Whether ``node`` reads only values from outside the loop, at least one of which is not a constant."""
-    if isinstance(node.op, Constant) or node.regions or has_effect(node):
+    if node.is_constant or node.regions or has_effect(node):
         return False
     if not runs and not HARMLESS & node.op.traits:
         return False

@@ -70,7 +70,7 @@ def _has_padding_rule(node: Node) -> bool:
 
 def _reason(node: Node, padded: Padded, known: set[str]) -> str:
     """Why padded operands may change the result of ``node``; empty if they cannot."""
-    if isinstance(node.op, Constant):
+    if node.is_constant:
         return ""
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
     if any(value.type.shape is None for value in values):

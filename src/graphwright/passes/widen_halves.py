@@ -14,7 +14,7 @@ from typing import Final
 
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import inline_region
-from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.match import Match, P, Rule, Var, constant_array, used_once
@@ -186,7 +186,7 @@ class KeepExcessPrecision(Pass):
 
 def _is_contraction(region: Graph) -> bool:
     """Whether ``region`` computes nothing after its contraction."""
-    ops = [node.op for node in region if not isinstance(node.op, Constant)]
+    ops = [node.op for node in region if not node.is_constant]
     return len(ops) == 1 and Trait.CONTRACTION in ops[0].traits
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphwright.fusion.traffic import NodeTraffic, node_traffic
-from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.constant import is_constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.printer import attributes_text
@@ -76,7 +76,7 @@ class ModulePicture:
         ``known`` scopes.
         """
         for node in graph:
-            if isinstance(node.op, Constant):
+            if node.is_constant:
                 continue
             scope = self._groups.path(node.sources)
             group = self._groups.scope(top, scope[known:])
@@ -128,7 +128,7 @@ class ModulePicture:
 
 
 def _has_nodes(region: Graph) -> bool:
-    return any(not isinstance(node.op, Constant) for node in region)
+    return any(not node.is_constant for node in region)
 
 
 def picture_node(node: Node, group: int, scope: Path, traffic: NodeTraffic) -> PictureNode:

@@ -20,7 +20,6 @@ from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.export.onnx import OnnxModel
 from graphwright.frontends.onnx.dtypes import onnx_number
-from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.subgraph import Subgraph
 from graphwright.ir.symbols import Constraint
@@ -83,8 +82,7 @@ def _is_whole(graph: Graph, served: set[str], names: Mapping[Node, str]) -> bool
     choice = chosen_by_sizes(graph)
     nodes = graph if choice is None else choice.regions[0]
     return all(
-        isinstance(node.op, Constant) or (isinstance(node.op, Subgraph) and names[node] in served)
-        for node in nodes
+        node.is_constant or (isinstance(node.op, Subgraph) and names[node] in served) for node in nodes
     )
 
 

@@ -86,7 +86,7 @@ def _chooses_by_sizes(node: Node) -> bool:
 def count_launches(nodes: Iterable[Node]) -> int:
     """The number of nodes that launch a kernel; nodes of fused regions are counted one by one."""
     inner = [n for node in nodes for n in (region_of(node) if isinstance(node.op, Fused) else (node,))]
-    return sum(Trait.VIEW not in node.op.traits and not isinstance(node.op, Constant) for node in inner)
+    return sum(Trait.VIEW not in node.op.traits and not node.is_constant for node in inner)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from graphwright.export.onnx.schemas import OPSET, first_opset
 from graphwright.export.onnx.scope import FunctionScope, Scope
 from graphwright.export.onnx.sizes import size_of, size_vector
 from graphwright.frontends.onnx.types import type_proto
-from graphwright.ir.constant import Constant
 from graphwright.ir.exporter import CannotExport, Operand
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.names import UniqueNames, terminal
@@ -141,7 +140,7 @@ def _write_nodes(state: _State, scope: Scope, graph: Graph, given: Mapping[Value
     for node in graph:
         if not node.outputs:  # a check of sizes, which the ops after it repeat
             continue
-        if isinstance(node.op, Constant) and not node.output.uses and node.output not in graph.outputs:
+        if node.is_constant and not node.output.uses and node.output not in graph.outputs:
             continue  # it moved into a region
         try:
             _NodeExporter(state, scope, node, given).write()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from graphwright.ir.constant import Constant, constant_of
+from graphwright.ir.constant import constant_of
 from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Trait
@@ -79,7 +79,7 @@ def epilogue_of(
             return None
         value = node.output
         chain.add(value)
-    literals = sum(isinstance(node.op, Constant) for node in region)
+    literals = sum(node.is_constant for node in region)
     if list(region.outputs) != [value] or len(chain) + literals != len(list(region)):
         return None
     return epilogue

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from graphwright.ir.clone import clone_module
-from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.kernels.launch import Branch
 from graphwright.kernels.select import Selection
@@ -98,4 +97,4 @@ class _Pairs:
 
 def _computing(graph: Graph) -> Iterator[Node]:
     """The nodes that are not constants."""
-    return (node for node in graph if not isinstance(node.op, Constant))
+    return (node for node in graph if not node.is_constant)

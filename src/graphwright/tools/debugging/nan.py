@@ -93,7 +93,7 @@ def _first_inside(program: DebuggedProgram, result: StepResult, kind: str) -> tu
 
     def note(value: Value, array: Array) -> None:
         node = value.producer
-        if node is not None and not isinstance(node.op, Constant):
+        if node is not None and not node.is_constant:
             found.extend((node, each) for each in kinds if has(each, array))
 
     nodes = [program.graph.nodes[node] for node in (*result.span.step.before, result.span.step.node)]

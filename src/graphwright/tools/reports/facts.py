@@ -102,7 +102,7 @@ def op_counts(module: Module) -> dict[str, Any]:
     """The number of ops by name, and the number of those in fused regions."""
     counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Subgraph | Constant))
     regions = [node.regions[0] for node in module.walk() if isinstance(node.op, Fused)]
-    inside = sum(not isinstance(node.op, Constant) for region in regions for node in region)
+    inside = sum(not node.is_constant for region in regions for node in region)
     return {
         "count": counts.total(),
         "fused": inside,

@@ -154,14 +154,14 @@ def _images(sizes: Sequence[tuple[int, int]], inputs: Mapping[str, Value], fault
         if not isinstance(size, Sequence) or len(size) != 2 or not all(map(_is_size, size)):
             faults.add("gears", f"{size!r} is not a height and width > 0")
     faults.raise_if_any()
-    places = {name: found for name, value in inputs.items() if (found := _image_axes(value))}
-    if not places:
+    images = {name: found for name, value in inputs.items() if (found := _image_axes(value))}
+    if not images:
         message = "image sizes are given, but no input of rank 4 has a dynamic height or width"
         faults.add("gears", message, "", _listed(inputs))
     return [
         {
             n: tuple(dict(zip(axes, size, strict=False)).get(axis) for axis in range(4))
-            for n, axes in places.items()
+            for n, axes in images.items()
         }
         for size in sizes
     ]

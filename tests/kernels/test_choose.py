@@ -14,7 +14,7 @@ from graphwright.kernels.candidates import choose as choosing
 from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.choose import Choice, choose
 from graphwright.kernels.candidates.context import Candidate, Context, Unsupported
-from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.ref import KernelRef
@@ -47,10 +47,14 @@ def register(name: str, work: Dim, launches: int = 1, users: bool = False, **mor
     def does(node: Node, context: Context) -> Run:
         made = []
         for number in range(launches):
-            draft, count, i = Draft(node, context, f"{name}{number}"), node.output.type.elements, symbol("i")
-            x = Load(draft.input(node.operand(0), (count,)), (i,))
-            store = Store(draft.output(node.output, (count,)), (i,), x)
-            made.append(replace(draft.launch(nest((("i", draft.size(count)),), store)), work=work))
+            builder, count, i = (
+                KernelBuilder(node, context, f"{name}{number}"),
+                node.output.type.elements,
+                symbol("i"),
+            )
+            x = Load(builder.input(node.operand(0), (count,)), (i,))
+            store = Store(builder.output(node.output, (count,)), (i,), x)
+            made.append(replace(builder.launch(nest((("i", builder.size(count)),), store)), work=work))
         return Run(tuple(made))
 
     USERS.update({does} if users else ())
@@ -142,9 +146,9 @@ def test_sizes_that_are_not_known_count_as_usual_ones() -> None:
 
 def test_what_does_not_apply_leaves_nothing_behind() -> None:
     def generates_and_refuses(node: Node, context: Context) -> str:
-        draft = Draft(node, context, "dropped")
-        x = Load(draft.input(node.operand(0), (15,)), (symbol("i"),))
-        draft.launch(nest((("i", 15),), Store(draft.output(node.output, (15,)), (symbol("i"),), x)))
+        builder = KernelBuilder(node, context, "dropped")
+        x = Load(builder.input(node.operand(0), (15,)), (symbol("i"),))
+        builder.launch(nest((("i", 15),), Store(builder.output(node.output, (15,)), (symbol("i"),), x)))
         return "not today"
 
     def cannot(node: Node, context: Context) -> Run:

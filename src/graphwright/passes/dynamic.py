@@ -35,14 +35,14 @@ def what_stays_dynamic(module: Module) -> list[str]:
 
 def open_inputs(graph: Graph) -> Iterator[str]:
     """Sizes and ranks that the shapes of a feed determine."""
-    places: dict[str, list[str]] = {}
+    axes: dict[str, list[str]] = {}
     for value in graph.inputs:
         if value.type.shape is None:
             yield f"the rank of input {value.name}: the model leaves it open"
         for axis, dim in enumerate(value.type.shape or ()):
             for name in dict.fromkeys(atom.name for atom in atoms(dim)):
-                places.setdefault(name, []).append(f"axis {axis} of input {value.name}")
-    for name, found in places.items():
+                axes.setdefault(name, []).append(f"axis {axis} of input {value.name}")
+    for name, found in axes.items():
         yield f"{name}: {', '.join(found)}"
 
 

@@ -369,8 +369,8 @@ def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnosti
     failing = Graph(region.name)
     for value in region.inputs:
         failing.add_input(value.type, value.name)
-    place = f"{reason.where}: {reason.message}"
-    node = failing.append(Node(Fail(tuple(types)), (), types, sources=(place,)))
+    location = f"{reason.where}: {reason.message}"
+    node = failing.append(Node(Fail(tuple(types)), (), types, sources=(location,)))
     failing.set_outputs(node.outputs, region.output_names)
     return failing
 

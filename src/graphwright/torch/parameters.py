@@ -62,6 +62,6 @@ def _state(tensor: torch.Tensor) -> tuple[Any, ...]:
     """A state that differs if the tensor was changed. It contains a sample of the elements, to detect writes
     that do not change the version.
     """
-    place = tensor.data_ptr()
-    sample = sample_memory(place, sampled_bytes(tensor))
-    return place, tensor._version, tensor.shape, tensor.stride(), tensor.dtype, sample
+    address = tensor.data_ptr()
+    sample = sample_memory(address, sampled_bytes(tensor))
+    return address, tensor._version, tensor.shape, tensor.stride(), tensor.dtype, sample

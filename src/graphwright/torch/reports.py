@@ -35,8 +35,8 @@ class Missing:
     lines: tuple[str, ...]
 
     def __str__(self) -> str:
-        places = f" ({', '.join(self.lines)})" if self.lines else ""
-        return f"{self.operator}: {self.reason}{places}"
+        lines = f" ({', '.join(self.lines)})" if self.lines else ""
+        return f"{self.operator}: {self.reason}{lines}"
 
 
 @dataclass(frozen=True)

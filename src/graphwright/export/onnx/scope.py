@@ -46,11 +46,11 @@ class Scope:
                 if scaled is not None and scaled[1] < self._symbols.get(scaled[0], (0, 1 << 62))[1]:
                     self._symbols[scaled[0]] = (dim, scaled[1])
 
-    def place_of(self, dim: Dim) -> tuple[str, int] | None:
-        """A value that has the size ``dim`` along an axis."""
+    def axis_with_size(self, dim: Dim) -> tuple[str, int] | None:
+        """A value that has the size ``dim`` along an axis, and that axis."""
         if dim in self._dims or self.outer is None:
             return self._dims.get(dim)
-        return self.outer.place_of(dim)
+        return self.outer.axis_with_size(dim)
 
     def multiple_of(self, symbol: str) -> tuple[Dim, int] | None:
         """A size of a known value that is a multiple of ``symbol``, and that multiple."""

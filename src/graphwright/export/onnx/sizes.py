@@ -37,9 +37,9 @@ def size_of(scope: Scope, const: Constants, dim: Dim) -> str:
 
 
 def _computed(scope: Scope, const: Constants, dim: Expr) -> str:
-    place = scope.place_of(dim)
-    if place is not None:
-        name, axis = place
+    known = scope.axis_with_size(dim)
+    if known is not None:
+        name, axis = known
         return _node(scope, "Shape", name, start=axis, end=axis + 1)
     total = None
     for monomial, factor in dim.terms:
@@ -70,7 +70,7 @@ def _atom(scope: Scope, const: Constants, atom: Atom) -> str:
 
 def _symbol(scope: Scope, const: Constants, name: str) -> str:
     expression = symbol(name)
-    if scope.place_of(expression) is not None or scope.known_size(expression) is not None:
+    if scope.axis_with_size(expression) is not None or scope.known_size(expression) is not None:
         return size_of(scope, const, expression)
     found = scope.multiple_of(name)
     if found is not None:

@@ -8,14 +8,14 @@ from graphwright.ir.types import F32
 from graphwright.kernels.attention.attention import ABI, BF16_SYMBOL, SYMBOL, Attention, Four, Guard
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.launch import Launch
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.nn.attention import Axes, ScaledDotProductAttention
 
 
 @candidate(ScaledDotProductAttention)
-def scaled_dot_product_attention(node: Node[ScaledDotProductAttention], context: Context) -> Run | str:
+def scaled_dot_product_attention(node: Node[ScaledDotProductAttention], context: Context) -> Launch | str:
     """One launch in f32, for any axis order."""
     op, mask = node.op, node.inputs[3] if len(node.inputs) > 3 else None
     q, k, v = (node.operand(position) for position in range(3))
@@ -42,7 +42,7 @@ def scaled_dot_product_attention(node: Node[ScaledDotProductAttention], context:
     )
     operands = ABI.ordered(q=q, k=k, v=v, mask=mask, y=node.output)
     kernel = KernelRef(BF16_SYMBOL if in_bf16 else SYMBOL)
-    return Run((Launch(kernel, operands, ABI.positions("y"), *costs),))
+    return Launch(kernel, operands, ABI.positions("y"), *costs)
 
 
 def _ordered(dims: tuple[Dim, ...], axes: Axes) -> Four:

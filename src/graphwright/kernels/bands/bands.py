@@ -231,7 +231,7 @@ static const struct kind kinds[KINDS] = {{
 def _row(kind: Kind) -> str:
     args, operands = kind.abi.args, kind.abi.operands
     names = [{"x_c": "x_cb", "y_c": "y_cb"}.get(n, n) if n not in args else n for n in _NAMES]
-    places = [args.index(name) if name in args else -1 for name in names]
-    places += [operands.index(name) for name in _OPERANDS]
+    positions = [args.index(name) if name in args else -1 for name in names]
+    positions += [operands.index(name) for name in _OPERANDS]
     flags = len(args), len(operands), int(kind.is_depthwise)
-    return ", ".join([kind.symbol, f"{kind.symbol}_extent", *map(str, (*flags, *places))])
+    return ", ".join([kind.symbol, f"{kind.symbol}_extent", *map(str, (*flags, *positions))])

@@ -8,10 +8,9 @@ from graphwright.kernels.candidates.registry import contraction_of
 from graphwright.kernels.launch import Launch, Run
 
 
-def without_epilogue(node: Node, context: Context) -> Run | str:
+def without_epilogue(node: Node, context: Context) -> Launch | Run | str:
     """A contraction without an epilogue."""
     found = contraction_of(node.op)
     if found is None:
         return f"{node.op.name} has no kernel"
-    launch = found[0](Contraction(node, node.inputs, node.output), context)
-    return Run((launch,)) if isinstance(launch, Launch) else launch
+    return found[0](Contraction(node, node.inputs, node.output), context)

@@ -23,7 +23,7 @@ from graphwright.records import replace
 
 
 @candidate(Fused, blocks=True)
-def fused(node: Node[Fused], context: Context) -> Run | str:
+def fused(node: Node[Fused], context: Context) -> Launch | Run | str:
     """One generated kernel for the region. If it has contractions: a library kernel with an epilogue, or
     separate kernels for the contractions before the rest.
     """
@@ -32,11 +32,11 @@ def fused(node: Node[Fused], context: Context) -> Run | str:
     physical = physical_region(region) if has_layouts(region) else region
     anchors = anchors_of(region)
     if not anchors:
-        return Run((_generated(node, physical, _schedule(node), context),))
+        return _generated(node, physical, _schedule(node), context)
     action = _with_epilogue(node, region, physical, anchors, context)
     if isinstance(action, str):
         return _in_turn(node, region, physical, anchors, context)
-    return Run((action,)) if isinstance(action, Launch) else action
+    return action
 
 
 def _lay_out_constants(node: Node, region: Graph, context: Context) -> None:
@@ -64,9 +64,9 @@ def _in_turn(
         results.append(alone.output)
     inside = anchors_of(physical)
     rest, inner = _without(physical, inside)
-    places = {inner[v]: value for v, value in _outer(node, physical).items() if v in inner}
-    places |= {inner[anchor.output]: value for anchor, value in zip(inside, results, strict=True)}
-    epilogue = _generated(node, rest, schedule_of(rest, context.target.limits), context, places)
+    outer = {inner[v]: value for v, value in _outer(node, physical).items() if v in inner}
+    outer |= {inner[anchor.output]: value for anchor, value in zip(inside, results, strict=True)}
+    epilogue = _generated(node, rest, schedule_of(rest, context.target.limits), context, outer)
     launches = chain.from_iterable(run.launches for run in runs)
     temporaries = chain.from_iterable(run.temporaries for run in runs)
     return Run((*launches, epilogue), temporaries=tuple(temporaries))
@@ -112,14 +112,14 @@ def _generated(
     region: Graph,
     schedule: Schedule,
     context: Context,
-    places: dict[Value, Value] | None = None,
+    outer: dict[Value, Value] | None = None,
 ) -> Launch:
-    """The launch of the kernel of a region; ``places`` maps its values to outer ones, by default those of
+    """The launch of the kernel of a region; ``outer`` maps its values to outer ones, by default those of
     ``node``.
     """
     generated = _kernel_of(region, schedule, context)
     ref = context.generate(generated.kernel, node.location)
-    operands, writes = _operands(places or _outer(node, region), generated)
+    operands, writes = _operands(outer or _outer(node, region), generated)
     sizes = dict(zip(generated.kernel.sizes, generated.sizes, strict=True))
     return Launch(
         ref,

@@ -31,7 +31,7 @@ _TERMS = 4
 _BITS = {1: U8, 2: U16, 4: U32, 8: U64}
 
 
-class Draft:
+class KernelBuilder:
     """A kernel of a node under construction: its parameters in order of use, and its sizes.
 
     The names of the model's symbols never appear in the kernel, as :meth:`size` renames them. A size of many

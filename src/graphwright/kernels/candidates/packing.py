@@ -9,7 +9,7 @@ from graphwright.ir.loops.nodes import Load, Position, Scalar, Store, apply
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import Layout, Shape, TensorType
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.loops import KernelBuilder, nest
 
 
 def packed(
@@ -36,14 +36,14 @@ def _rearranged(value: Value, layout: Layout, dims: Shape, node: Node, context: 
     """A non-constant ``value`` with shape ``dims``, rearranged to ``layout`` before each launch."""
     type = TensorType(value.type.dtype, layout.physical_shape(dims))
     target = context.temporary(type, "packed")
-    draft = Draft(node, context, "pack")
+    builder = KernelBuilder(node, context, "pack")
     names = [f"p{k}" for k in range(len(type.dims))]
-    index, inside = _logical(layout, names, tuple(map(draft.size, dims)))
-    element = Load(draft.input(value, dims), index, inside)
-    place = tuple(symbol(name) for name in names)
-    store = Store(draft.output(target, type.dims), place, element)
-    body = nest(tuple(zip(names, map(draft.size, type.dims), strict=True)), store)
-    context.prepare(draft.launch(body))
+    index, inside = _logical(layout, names, tuple(map(builder.size, dims)))
+    element = Load(builder.input(value, dims), index, inside)
+    memory_index = tuple(symbol(name) for name in names)
+    store = Store(builder.output(target, type.dims), memory_index, element)
+    body = nest(tuple(zip(names, map(builder.size, type.dims), strict=True)), store)
+    context.prepare(builder.launch(body))
     return target
 
 
@@ -51,15 +51,15 @@ def _scaled(value: Value, layout: Layout, dims: Shape, scale: Value, node: Node,
     """``value``, which is in ``layout`` and has shape ``dims``, with axis 1 multiplied by ``scale``."""
     one, images = layout.physical_shape(dims), scale.type.dims[0]
     target = context.temporary(TensorType(value.type.dtype, (images, *one)), "scaled")
-    draft = Draft(node, context, "scale_weights")
+    builder = KernelBuilder(node, context, "scale_weights")
     names = [f"p{k}" for k in range(len(one))]
-    index, inside = _logical(layout, names, tuple(map(draft.size, dims)))
-    image, place = symbol("image"), tuple(symbol(name) for name in names)
-    factor = Load(draft.input(scale, (images, dims[1])), (image, index[1]), inside)
-    element = Load(draft.input(value, one), place) * factor
-    store = Store(draft.output(target, target.type.dims), (image, *place), element)
-    sizes = map(draft.size, target.type.dims)
-    context.prepare(draft.launch(nest(tuple(zip(("image", *names), sizes, strict=True)), store)))
+    index, inside = _logical(layout, names, tuple(map(builder.size, dims)))
+    image, memory_index = symbol("image"), tuple(symbol(name) for name in names)
+    factor = Load(builder.input(scale, (images, dims[1])), (image, index[1]), inside)
+    element = Load(builder.input(value, one), memory_index) * factor
+    store = Store(builder.output(target, target.type.dims), (image, *memory_index), element)
+    sizes = map(builder.size, target.type.dims)
+    context.prepare(builder.launch(nest(tuple(zip(("image", *names), sizes, strict=True)), store)))
     return target
 
 
@@ -67,10 +67,12 @@ def repeated(value: Value, times: Dim, node: Node, context: Context) -> Value:
     """``value`` repeated ``times`` times in memory, before each launch."""
     count = product(value.memory_shape)
     target = context.temporary(TensorType(value.type.dtype, (times, count)), "repeated")
-    draft = Draft(node, context, "repeat")
+    builder = KernelBuilder(node, context, "repeat")
     index = (symbol("image"), symbol("i"))
-    store = Store(draft.output(target, (times, count)), index, Load(draft.input(value, (count,)), index[1:]))
-    context.prepare(draft.launch(nest((("image", draft.size(times)), ("i", draft.size(count))), store)))
+    store = Store(
+        builder.output(target, (times, count)), index, Load(builder.input(value, (count,)), index[1:])
+    )
+    context.prepare(builder.launch(nest((("image", builder.size(times)), ("i", builder.size(count))), store)))
     return target
 
 

@@ -22,7 +22,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.ir.types import DType
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
+from graphwright.kernels.candidates.loops import KernelBuilder, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.ops.core.cumulative import CumProd, CumSum, Cumulative
@@ -38,7 +38,7 @@ _LANES = 16
 
 
 @candidate(CumSum, CumProd)
-def cumulative(node: Node[Cumulative], context: Context) -> Run | str:
+def cumulative(node: Node[Cumulative], context: Context) -> Launch | Run | str:
     """One running total for each position of the other axes, in the order of the elements."""
     op, x = node.op, node.operand(0)
     shape = x.type.dims or (1,)
@@ -47,7 +47,7 @@ def cumulative(node: Node[Cumulative], context: Context) -> Run | str:
     outer, count, inner = rows_and_columns(shape, op.axis % len(shape))
     scan = _Scan(node, context, op, (outer, count, inner))
     if inner != 1:
-        return Run((scan.columns(),))
+        return scan.columns()
     in_lanes = floordiv(outer, _LANES) if x.type.dtype.is_float else 0
     launches = []
     if in_lanes != 0:
@@ -68,24 +68,24 @@ class _Scan:
 
     def columns(self) -> Launch:
         """Columns in parallel, in blocks that are read row by row."""
-        draft = Draft(self.node, self.context)
-        outer, _, inner = map(draft.size, self.sizes)
+        builder = KernelBuilder(self.node, self.context)
+        outer, _, inner = map(builder.size, self.sizes)
         first = _BLOCK * symbol("b")
         axes = [("o", outer), ("b", ceildiv(inner, _BLOCK))]
         if not self.op.exclusive and self.node.output.type.dtype == self._dtype:
-            return self._launch(draft, axes, *self._sums_of_rows(draft, first, inner))
+            return self._launch(builder, axes, *self._sums_of_rows(builder, first, inner))
         total = Buffer("total", self._dtype, (_BLOCK,), Level.CACHE)
-        step = self._step(draft, total, (symbol("i"),), symbol("o"), first + symbol("i"))
+        step = self._step(builder, total, (symbol("i"),), symbol("o"), first + symbol("i"))
         lanes = Loop("i", Kind.VECTOR, minimum(_BLOCK, inner - first), step)
-        return self._launch(draft, axes, Alloc(total, self._start), self._over_axis(draft, lanes))
+        return self._launch(builder, axes, Alloc(total, self._start), self._over_axis(builder, lanes))
 
-    def _sums_of_rows(self, draft: Draft, first: Dim, inner: Dim) -> tuple[Loop, Loop]:
+    def _sums_of_rows(self, builder: KernelBuilder, first: Dim, inner: Dim) -> tuple[Loop, Loop]:
         """Computes each row of the result from the row before it and a row of ``x``; no separate totals are
         stored.
         """
-        source = draft.input(self.node.operand(0), self.sizes)
-        target = draft.output(self.node.output, self.sizes)
-        count, t, column = draft.size(self.sizes[1]), symbol("t"), first + symbol("i")
+        source = builder.input(self.node.operand(0), self.sizes)
+        target = builder.output(self.node.output, self.sizes)
+        count, t, column = builder.size(self.sizes[1]), symbol("t"), first + symbol("i")
 
         def row(step: Dim) -> tuple[Dim, Dim, Dim]:
             return symbol("o"), count - 1 - step if self.op.reverse else step, column
@@ -104,19 +104,19 @@ class _Scan:
 
     def rows_in_lanes(self, blocks: Dim) -> Launch:
         """The first rows, a vector of them at a time."""
-        draft = Draft(self.node, self.context, f"{self.op.name.lower()}_lanes")
+        builder = KernelBuilder(self.node, self.context, f"{self.op.name.lower()}_lanes")
         total = Buffer("total", self._dtype, (), Level.REGISTER)
-        step = self._step(draft, total, (), _LANES * symbol("b") + symbol("v"), 0)
-        body = (Alloc(total, self._start), self._over_axis(draft, *step))
-        return self._launch(draft, [("b", draft.size(blocks))], Loop("v", Kind.VECTOR, _LANES, body))
+        step = self._step(builder, total, (), _LANES * symbol("b") + symbol("v"), 0)
+        body = (Alloc(total, self._start), self._over_axis(builder, *step))
+        return self._launch(builder, [("b", builder.size(blocks))], Loop("v", Kind.VECTOR, _LANES, body))
 
     def rows(self, first: Dim) -> Launch:
         """Rows from ``first`` on, one by one."""
-        draft = Draft(self.node, self.context)
+        builder = KernelBuilder(self.node, self.context)
         total = Buffer("total", self._dtype, (), Level.REGISTER)
-        step = self._step(draft, total, (), draft.size(first) + symbol("o"), 0)
-        axes = [("o", draft.size(self.sizes[0] - first))]
-        return self._launch(draft, axes, Alloc(total, self._start), self._over_axis(draft, *step))
+        step = self._step(builder, total, (), builder.size(first) + symbol("o"), 0)
+        axes = [("o", builder.size(self.sizes[0] - first))]
+        return self._launch(builder, axes, Alloc(total, self._start), self._over_axis(builder, *step))
 
     @property
     def _dtype(self) -> DType:
@@ -127,21 +127,21 @@ class _Scan:
         return 0 if self.op.ufunc is np.add else 1
 
     def _step(
-        self, draft: Draft, total: Buffer, place: tuple[Dim, ...], row: Dim, column: Dim
+        self, builder: KernelBuilder, total: Buffer, index: tuple[Dim, ...], row: Dim, column: Dim
     ) -> tuple[Statement, Statement]:
         """Adds element ``t`` of the axis to the total, and stores the total."""
-        source = draft.input(self.node.operand(0), self.sizes)
-        target = draft.output(self.node.output, self.sizes)
+        source = builder.input(self.node.operand(0), self.sizes)
+        target = builder.output(self.node.output, self.sizes)
         at: Dim = symbol("t")
         if self.op.reverse:
-            at = draft.size(self.sizes[1]) - 1 - at
+            at = builder.size(self.sizes[1]) - 1 - at
         combiner = "add" if self.op.ufunc is np.add else "mul"
-        added = Accumulate(total, place, combiner, cast(Load(source, (row, at, column)), self._dtype))
-        store = Store(target, (row, at, column), cast(Load(total, place), target.dtype))
+        added = Accumulate(total, index, combiner, cast(Load(source, (row, at, column)), self._dtype))
+        store = Store(target, (row, at, column), cast(Load(total, index), target.dtype))
         return (store, added) if self.op.exclusive else (added, store)
 
-    def _over_axis(self, draft: Draft, *body: Statement) -> Loop:
-        return Loop("t", Kind.SERIAL, draft.size(self.sizes[1]), body)
+    def _over_axis(self, builder: KernelBuilder, *body: Statement) -> Loop:
+        return Loop("t", Kind.SERIAL, builder.size(self.sizes[1]), body)
 
-    def _launch(self, draft: Draft, axes: list[tuple[str, Dim]], *body: Statement) -> Launch:
-        return draft.launch(nest(axes, *body, innermost=Kind.PARALLEL))
+    def _launch(self, builder: KernelBuilder, axes: list[tuple[str, Dim]], *body: Statement) -> Launch:
+        return builder.launch(nest(axes, *body, innermost=Kind.PARALLEL))

@@ -81,4 +81,4 @@ def _scalar(value: Scalar) -> Scalar:
 
 
 def _is_affine(index: tuple[Dim | Scalar, ...]) -> bool:
-    return all(isinstance(place, int | Expr) for place in index)
+    return all(isinstance(each, int | Expr) for each in index)

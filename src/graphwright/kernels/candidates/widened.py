@@ -9,7 +9,7 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, I8, I16, U8, U16, DType, TensorType
 from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.ops.core.matmul import MatMul
@@ -101,7 +101,7 @@ def _narrow_later(value: Value, context: Context) -> Value:
 
 
 def _cast(source: Value, target: Value, node: Node, context: Context) -> Launch:
-    draft, count, i = Draft(node, context, "cast"), source.type.elements, symbol("i")
-    element = Load(draft.input(source, (count,)), (i,))
-    store = Store(draft.output(target, (count,)), (i,), cast(element, target.type.dtype))
-    return draft.launch(nest((("i", draft.size(count)),), store))
+    builder, count, i = KernelBuilder(node, context, "cast"), source.type.elements, symbol("i")
+    element = Load(builder.input(source, (count,)), (i,))
+    store = Store(builder.output(target, (count,)), (i,), cast(element, target.type.dtype))
+    return builder.launch(nest((("i", builder.size(count)),), store))

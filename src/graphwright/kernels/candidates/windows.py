@@ -29,9 +29,9 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, DType
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Run
+from graphwright.kernels.launch import Launch
 from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.col2im import Col2Im
@@ -55,7 +55,7 @@ class _Tap:
 class _Slide:
     """Names of loop axes: ``n`` images, ``m`` channels, ``o`` positions in the result, ``k`` taps."""
 
-    draft: Draft
+    builder: KernelBuilder
     windows: Windows
     sizes: tuple[Dim, ...]
     """The sizes of the input's spatial axes, in the kernel's sizes."""
@@ -74,7 +74,7 @@ class _Slide:
         """The element that tap ``k`` of window ``o`` reads."""
         window, index = self.windows, []
         for axis, (o, k) in enumerate(zip(self.positions, self.taps, strict=True)):
-            start = o * window.strides[axis] - self.draft.size(window.pads[axis])
+            start = o * window.strides[axis] - self.builder.size(window.pads[axis])
             index.append(start + k * window.dilations[axis])
         outside = [axis for axis in range(window.rank) if not self.stays_inside(axis)]
         return _Tap(tuple(index), _all([test for axis in outside for test in self.tests(axis, index[axis])]))
@@ -92,7 +92,7 @@ class _Slide:
         """The element that tap ``k`` of a transposed convolution adds to position ``o`` of the result."""
         window, index, whole = self.windows, [], []
         for axis, (o, k) in enumerate(zip(self.positions, self.taps, strict=True)):
-            position = o + self.draft.size(window.pads[axis]) - k * window.dilations[axis]
+            position = o + self.builder.size(window.pads[axis]) - k * window.dilations[axis]
             stride = window.strides[axis]
             index.append(floordiv(position, stride))
             if stride != 1:
@@ -110,7 +110,7 @@ class _Slide:
 
     def over_taps(self, *body: Statement, channels: Dim | None = None) -> Loop:
         """Loops over the taps, inside a loop over ``channels`` if given."""
-        axes = [(f"k{axis}", self.draft.size(size)) for axis, size in enumerate(self.windows.kernel)]
+        axes = [(f"k{axis}", self.builder.size(size)) for axis, size in enumerate(self.windows.kernel)]
         if channels is not None:
             axes.insert(0, ("c", channels))
         return nest(axes, *body, outer=Kind.SERIAL, innermost=Kind.SERIAL)
@@ -118,7 +118,7 @@ class _Slide:
     def over_positions(self, shape: Sequence[Dim], *body: Statement) -> Loop:
         """Loops over a result of ``shape``; the last axis is the vector."""
         names = ("n", "m", *(f"o{axis}" for axis in range(self.windows.rank)))
-        return nest(tuple(zip(names, map(self.draft.size, shape), strict=True)), *body)
+        return nest(tuple(zip(names, map(self.builder.size, shape), strict=True)), *body)
 
 
 def _all(tests: Sequence[Scalar]) -> Scalar:
@@ -138,7 +138,7 @@ def _unsupported(dtype: DType, context: Context) -> str | None:
 
 
 @candidate(Conv, ConvTranspose)
-def convolution(node: Node[Conv | ConvTranspose], context: Context) -> Run | str:
+def convolution(node: Node[Conv | ConvTranspose], context: Context) -> Launch | str:
     """Computes each element of the result separately, as a sum over channels and taps."""
     op, x, w, y = node.op, node.operand(0), node.operand(1), node.output
     dtype = x.type.dtype
@@ -146,29 +146,29 @@ def convolution(node: Node[Conv | ConvTranspose], context: Context) -> Run | str
         return refusal
     if isinstance(op, Conv) and op.precision is not None:
         return f"its operands are rounded to {op.precision}"
-    draft = Draft(node, context)
-    slide = _Slide(draft, op.windows(w.type.dims[2:]), tuple(map(draft.size, x.type.dims[2:])))
+    builder = KernelBuilder(node, context)
+    slide = _Slide(builder, op.windows(w.type.dims[2:]), tuple(map(builder.size, x.type.dims[2:])))
     n, m, c = symbol("n"), symbol("m"), symbol("c")
     forward = isinstance(op, Conv)
-    channels = draft.size(w.type.dims[1] if forward else floordiv(w.type.dims[0], op.group))
-    features = draft.size(floordiv(w.type.dims[0], op.group) if forward else w.type.dims[1])
+    channels = builder.size(w.type.dims[1] if forward else floordiv(w.type.dims[0], op.group))
+    features = builder.size(floordiv(w.type.dims[0], op.group) if forward else w.type.dims[1])
     channel = floordiv(m, features) * channels + c
     tap = slide.read() if forward else slide.spread()
     weight_at = (m, c, *slide.taps) if forward else (channel, mod(m, features), *slide.taps)
-    element = Load(draft.input(x, x.type.dims), (n, channel, *tap.index), tap.inside)
-    weight = Load(draft.input(w, w.type.dims), weight_at)
+    element = Load(builder.input(x, x.type.dims), (n, channel, *tap.index), tap.inside)
+    weight = Load(builder.input(w, w.type.dims), weight_at)
     total = _register("total", dtype)
     terms = slide.over_taps(Accumulate(total, (), "add", element * weight), channels=channels)
     result: Scalar = Load(total, ())
     if len(node.inputs) > 2 and node.inputs[2] is not None:
-        result = result + Load(draft.input(node.operand(2), y.type.dims[1:2]), (m,))
-    store = Store(draft.output(y, y.type.dims), (n, m, *slide.positions), result)
+        result = result + Load(builder.input(node.operand(2), y.type.dims[1:2]), (m,))
+    store = Store(builder.output(y, y.type.dims), (n, m, *slide.positions), result)
     body = slide.over_positions(y.type.dims, Alloc(total, 0), terms, store)
-    return Run((draft.launch(body),))
+    return builder.launch(body)
 
 
 @candidate(AveragePool, LpPool)
-def folding_pool(node: Node[AveragePool | LpPool], context: Context) -> Run | str:
+def folding_pool(node: Node[AveragePool | LpPool], context: Context) -> Launch | str:
     """Computes each element of the result separately, as a sum over the taps inside the input (of powers for
     LpPool).
     """
@@ -176,27 +176,27 @@ def folding_pool(node: Node[AveragePool | LpPool], context: Context) -> Run | st
     dtype = x.type.dtype
     if refusal := _unsupported(dtype, context):
         return refusal
-    draft = Draft(node, context)
-    slide = _slide(op, x, y, draft)
+    builder = KernelBuilder(node, context)
+    slide = _slide(op, x, y, builder)
     tap = slide.read()
     mask = None if tap.inside == Const(value=True, dtype=BOOL) else tap.inside
-    element = Load(draft.input(x, x.type.dims), (symbol("n"), symbol("m"), *tap.index), mask)
+    element = Load(builder.input(x, x.type.dims), (symbol("n"), symbol("m"), *tap.index), mask)
     total, count = _register("total", dtype), _register("count", dtype)
     folds: list[Statement] = [Accumulate(total, (), "add", _power(op, element))]
     allocations: list[Statement] = [Alloc(total, 0)]
     result: Scalar = Load(total, ())
     if isinstance(op, AveragePool):
         rank, pads = slide.windows.rank, slide.windows.pads
-        margins = [(draft.size(pads[a]), draft.size(pads[a + rank])) for a in range(rank)]
+        margins = [(builder.size(pads[a]), builder.size(pads[a + rank])) for a in range(rank)]
         counted = slide.within(tap.index, margins) if op.include_pads else tap.inside
         folds.append(Accumulate(count, (), "add", select(counted, Const(1, dtype), Const(0, dtype))))
         allocations.append(Alloc(count, 0))
         result = result / apply("max", Load(count, ()), Const(1, dtype))  # a window that is all padding is 0
     elif op.p != 1:
         result = apply("sqrt", result) if op.p == 2 else apply("pow", result, Const(1 / op.p, dtype))
-    store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.positions), result)
+    store = Store(builder.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.positions), result)
     body = slide.over_positions(y.type.dims, *allocations, slide.over_taps(*folds), store)
-    return Run((draft.launch(body),))
+    return builder.launch(body)
 
 
 def _power(op: AveragePool | LpPool, element: Scalar) -> Scalar:
@@ -206,8 +206,8 @@ def _power(op: AveragePool | LpPool, element: Scalar) -> Scalar:
     return size if op.p == 1 else size * size if op.p == 2 else apply("pow", size, Const(op.p, element.dtype))
 
 
-def _slide(op: Pool, x: Value, y: Value, draft: Draft) -> _Slide:
-    return _Slide(draft, op.windows, tuple(map(draft.size, x.type.dims[2:])), y.type.dims[2:])
+def _slide(op: Pool, x: Value, y: Value, builder: KernelBuilder) -> _Slide:
+    return _Slide(builder, op.windows, tuple(map(builder.size, x.type.dims[2:])), y.type.dims[2:])
 
 
 def _sums_blocks(node: Node[Col2Im]) -> bool:
@@ -220,41 +220,43 @@ def _sums_blocks(node: Node[Col2Im]) -> bool:
 
 
 @candidate(Col2Im, serves=_sums_blocks)
-def column_to_image(node: Node[Col2Im], context: Context) -> Run | str:
+def column_to_image(node: Node[Col2Im], context: Context) -> Launch | str:
     """Computes each pixel separately, as a sum over the blocks that cover it."""
     op, x, y = node.op, node.operand(0), node.output
     assert op.image is not None
-    draft, window = Draft(node, context), op.windows
+    builder, window = KernelBuilder(node, context), op.windows
     counts = window.counts(op.image)
-    slide = _Slide(draft, window, tuple(map(draft.size, counts)))
+    slide = _Slide(builder, window, tuple(map(builder.size, counts)))
     tap, total = slide.spread(), _register("total", x.type.dtype)
-    blocks = draft.input(x, (*y.type.dims[:2], *window.kernel, *counts))
+    blocks = builder.input(x, (*y.type.dims[:2], *window.kernel, *counts))
     element = Load(blocks, (symbol("n"), symbol("m"), *slide.taps, *tap.index), tap.inside)
     terms = slide.over_taps(Accumulate(total, (), "add", element))
-    store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.positions), Load(total, ()))
+    store = Store(
+        builder.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.positions), Load(total, ())
+    )
     body = slide.over_positions(y.type.dims, Alloc(total, 0), terms, store)
-    return Run((draft.launch(body),))
+    return builder.launch(body)
 
 
 @candidate(MaxPool)
-def max_pool(node: Node[MaxPool], context: Context) -> Run | str:
+def max_pool(node: Node[MaxPool], context: Context) -> Launch | str:
     """Tracks the maximum and its index; -1 means none."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     dtype = x.type.dtype
     if refusal := _unsupported(dtype, context):
         return refusal
-    draft = Draft(node, context)
-    slide = _slide(op, x, y, draft)
+    builder = KernelBuilder(node, context)
+    slide = _slide(op, x, y, builder)
     tap, n, m = slide.read(), symbol("n"), symbol("m")
     lowest = float("-inf") if dtype.is_float else -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
-    element = Load(draft.input(x, x.type.dims), (n, m, *tap.index), tap.inside)
+    element = Load(builder.input(x, x.type.dims), (n, m, *tap.index), tap.inside)
     best, where = _register("best", dtype), _register("where", I64)
     value, old, position = Ref("value", dtype), Load(best, ()), Load(where, ())
     newer = apply("or", position < Const(0, I64), old < value)
     if dtype.is_float:
         newer = apply("or", newer, apply("and", apply("isnan", value), apply("not", apply("isnan", old))))
     better = Ref("better", BOOL)
-    flat = _flat(slide, draft.size(x.type.dims[1]), tap.index, op.column_major)
+    flat = _flat(slide, builder.size(x.type.dims[1]), tap.index, op.column_major)
     fold = slide.over_taps(
         Let("value", element),
         Let("better", apply("and", tap.inside, newer)),
@@ -262,11 +264,11 @@ def max_pool(node: Node[MaxPool], context: Context) -> Run | str:
         Store(where, (), select(better, Position(flat), position)),
     )
     index: tuple[Index, ...] = (n, m, *slide.positions)
-    stores = [Store(draft.output(y, y.type.dims), index, Load(best, ()))]
+    stores = [Store(builder.output(y, y.type.dims), index, Load(best, ()))]
     if op.indices:
-        stores.append(Store(draft.output(node.outputs[1], y.type.dims), index, Load(where, ())))
+        stores.append(Store(builder.output(node.outputs[1], y.type.dims), index, Load(where, ())))
     body = slide.over_positions(y.type.dims, Alloc(best, lowest), Alloc(where, -1), fold, *stores)
-    return Run((draft.launch(body),))
+    return builder.launch(body)
 
 
 def _flat(slide: _Slide, channels: Dim, index: Sequence[Dim], column_major: bool) -> Dim:

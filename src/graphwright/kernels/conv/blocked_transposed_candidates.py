@@ -94,9 +94,9 @@ class BlockedTransposed:
         else:
             unit = 1
             n, c, row, _ = row_major_strides(two_axes(result.type.dims))
-        places = (n, c, kh * row, kw * unit, unit, kh, kw)
+        y_strides = (n, c, kh * row, kw * unit, unit, kh, kw)
         rows = -(-self._features // unit) * unit * kh * kw
-        args = self._args(rows, (h, w, h, w), _ONE_TAP, places, lanes)
+        args = self._args(rows, (h, w, h, w), _ONE_TAP, y_strides, lanes)
         layout, kind = _weight_layout(lanes), f"transposed {group} {kh} {kw} {unit} {lanes}"
 
         def weights(out: Array, source: Array) -> None:
@@ -132,8 +132,8 @@ class BlockedTransposed:
                 continue
             both = down.count * right.count
             taps = (down.count, right.count, 1, 1, down.pad, right.pad, down.dilation, right.dilation)
-            places = (n, c, stride_h * row, stride_w * lanes, lanes, 1, 1)
-            args = self._args(self._features, sizes, taps if both else _ONE_TAP, places, lanes)
+            y_strides = (n, c, stride_h * row, stride_w * lanes, lanes, 1, 1)
+            args = self._args(self._features, sizes, taps if both else _ONE_TAP, y_strides, lanes)
             weights = self._phase_weights(down, right, context) if both else self.w
             target = ByteRange(result, 4 * (down.phase * row + right.phase * lanes))
             yield self._launch(args if both else replace(args, cin=0), weights, bias, target, context)
@@ -184,11 +184,11 @@ class BlockedTransposed:
         return context.packed(self.bias, Layout((0,), ((0, context.isa.lanes),), zero_padded=True))
 
     def _args(
-        self, cout: int, sizes: tuple[Dim, ...], taps: tuple[Dim, ...], places: tuple[Dim, ...], lanes: int
+        self, cout: int, sizes: tuple[Dim, ...], taps: tuple[Dim, ...], y_strides: tuple[Dim, ...], lanes: int
     ) -> direct.DirectArgs:
         return direct.DirectArgs(*(
             self.x.type.dims[0], self.op.group, self._grouped[2], cout, *sizes, *taps, *block_strides(self.x),
-            lanes, 0, 0, 0, *places, *self.call.epilogue.args,
+            lanes, 0, 0, 0, *y_strides, *self.call.epilogue.args,
         ))  # fmt: skip
 
     def _launch(

@@ -12,7 +12,7 @@ from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.context import Context, Contraction
 from graphwright.kernels.candidates.contractions import without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
-from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.conv import conv, conv_transpose, depthwise, pack_transpose
@@ -76,11 +76,11 @@ def _scaled_image(x: Value, scale: Value, node: Node, context: Context) -> Value
     """Multiplies the channels of each image by its scale, before each launch."""
     images, channels, *pixels = x.type.dims
     scaled = context.temporary(x.type, "scaled")
-    draft, shape = Draft(node, context, "scale_image"), (images, channels, product(tuple(pixels)))
-    place = tuple(symbol(axis) for axis in "ncp")
-    factor = Load(draft.input(scale, shape[:2]), place[:2])
-    store = Store(draft.output(scaled, shape), place, Load(draft.input(x, shape), place) * factor)
-    context.prepare(draft.launch(nest(tuple(zip("ncp", map(draft.size, shape), strict=True)), store)))
+    builder, shape = KernelBuilder(node, context, "scale_image"), (images, channels, product(tuple(pixels)))
+    index = tuple(symbol(axis) for axis in "ncp")
+    factor = Load(builder.input(scale, shape[:2]), index[:2])
+    store = Store(builder.output(scaled, shape), index, Load(builder.input(x, shape), index) * factor)
+    context.prepare(builder.launch(nest(tuple(zip("ncp", map(builder.size, shape), strict=True)), store)))
     return scaled
 
 

@@ -248,7 +248,7 @@ def extent(isa: Isa, name: str, lanes: int, scratch: Dim, *, nhwc: bool = False)
     """
     a = DirectArgs(*map(symbol, ABI.args))
     inputs, outputs = ceildiv(a.cin, lanes), ceildiv(a.cout, isa.lanes)
-    places, split = ceildiv(a.cout, a.y_lanes), a.split_h * a.split_w
+    blocks, split = ceildiv(a.cout, a.y_lanes), a.split_h * a.split_w
     blocked = floordiv(a.y_lanes, isa.lanes)  # 1 if blocked, 0 if planar
     x = ((a.images, a.x_n), (a.groups * inputs, a.x_c), (a.h, a.x_h), (a.w, a.x_w), (lanes, 1))
     residual = ((a.images, a.r_n), (a.groups * outputs, a.r_c), (a.oh, a.r_h), (a.ow * isa.lanes, 1))
@@ -265,7 +265,7 @@ def extent(isa: Isa, name: str, lanes: int, scratch: Dim, *, nhwc: bool = False)
             residual=Reach(4, residual, optional=True),
             y=Reach(
                 4,
-                ((a.images, a.y_n), (a.groups * floordiv(places, split), a.y_c), *rows, *columns),
+                ((a.images, a.y_n), (a.groups * floordiv(blocks, split), a.y_c), *rows, *columns),
                 in_place=True,
             ),
         ),
@@ -276,7 +276,7 @@ def extent(isa: Isa, name: str, lanes: int, scratch: Dim, *, nhwc: bool = False)
         | within(STEP, "split_h", "split_w", "kh", "kw")
         | within(BITS, "lo", "hi"),
         choices={"y_lanes": (isa.lanes,) if nhwc else (1, isa.lanes)},
-        multiples=(mod(places, split), *((mod(a.cout, isa.lanes), mod(a.cin, lanes)) if nhwc else ())),
+        multiples=(mod(blocks, split), *((mod(a.cout, isa.lanes), mod(a.cin, lanes)) if nhwc else ())),
         at_least_0=(a.y_w - a.split_w * a.y_lanes,),
         tiles=Tiles(a.images, pixels, channels)
         if nhwc

@@ -23,9 +23,9 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, minimum, symbol
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Run
+from graphwright.kernels.launch import Launch
 from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.core.matmul import MatMul
 
@@ -34,32 +34,32 @@ _ROWS, _COLUMNS = 48, 128
 
 
 @candidate(MatMul)
-def product_of_matrices(node: Node[MatMul], context: Context) -> Run | str:
+def product_of_matrices(node: Node[MatMul], context: Context) -> Launch | str:
     """Generated loops, for dtypes that the library does not multiply."""
     if node.op.precision is not None:
         return f"its operands are rounded to {node.op.precision}"
     dtype, a, b = node.output.type.dtype, node.operand(0), node.operand(1)
     if not context.target.has_code(dtype) or dtype.computed != dtype:
         return f"no kernel that multiplies {dtype}"
-    draft = Draft(node, context)
+    builder = KernelBuilder(node, context)
     a_shape = a.type.dims if len(a.type.dims) > 1 else (1, *a.type.dims)
     b_shape = b.type.dims if len(b.type.dims) > 1 else (*b.type.dims, 1)
     (m, k), n = a_shape[-2:], b_shape[-1]
     rank = max(len(a_shape), len(b_shape)) - 2
     batch = _broadcast(a_shape[:-2], b_shape[:-2], rank)
     names = [f"b{axis}" for axis in range(rank)]
-    left = _operand(draft, a, a_shape, batch)
-    right = _operand(draft, b, b_shape, batch)
-    result = draft.output(node.output, (*batch, m, n))
-    sizes = draft.size(m), draft.size(n), draft.size(k)
+    left = _operand(builder, a, a_shape, batch)
+    right = _operand(builder, b, b_shape, batch)
+    result = builder.output(node.output, (*batch, m, n))
+    sizes = builder.size(m), builder.size(n), builder.size(k)
     make = _tiled if dtype.bytes >= 4 else _plain
     loops = make(left, right, result, tuple(symbol(name) for name in names), sizes)
-    axes = tuple(zip(names, map(draft.size, batch), strict=True))
+    axes = tuple(zip(names, map(builder.size, batch), strict=True))
     body = nest(axes, loops, innermost=Kind.PARALLEL) if axes else loops
-    return Run((draft.launch(body),))
+    return builder.launch(body)
 
 
-def _operand(draft: Draft, value: Value, shape: Sequence[Dim], batch: Sequence[Dim]) -> Buffer:
+def _operand(builder: KernelBuilder, value: Value, shape: Sequence[Dim], batch: Sequence[Dim]) -> Buffer:
     """``value`` viewed over all of ``batch``; broadcast axes have stride 0."""
     missing = len(batch) + 2 - len(shape)
     steps = [
@@ -67,7 +67,7 @@ def _operand(draft: Draft, value: Value, shape: Sequence[Dim], batch: Sequence[D
         for size, step in zip(shape[:-2], row_major_strides(tuple(shape)), strict=False)
     ]
     strides = (*[0] * missing, *steps, shape[-1], 1)
-    return draft.input(value, (*batch, *shape[-2:]), strides=strides)
+    return builder.input(value, (*batch, *shape[-2:]), strides=strides)
 
 
 def _broadcast(a: Sequence[Dim], b: Sequence[Dim], rank: int) -> tuple[Dim, ...]:

@@ -48,7 +48,7 @@ def identity(node: Node, context: Context) -> Alias:
 
 
 @candidate(Transpose, blocks=True)
-def transpose(node: Node[Transpose], context: Context) -> Run | str:
+def transpose(node: Node[Transpose], context: Context) -> Launch | str:
     """One copy with permuted source strides."""
     x, y = node.operand(0), node.output
     if x.layout is not None or y.layout is not None:
@@ -60,10 +60,10 @@ def transpose(node: Node[Transpose], context: Context) -> Run | str:
         return refusal
     target = row_major_strides(y.type.dims)
     copy = CopyNd(x.type.dtype.bytes, y.type.dims, target, tuple(strides[a] for a in perm))
-    return Run((_launch(copy, y, x, context),))
+    return _launch(copy, y, x, context)
 
 
-def _between_blocks_and_rows(x: Value, y: Value, context: Context) -> Run | str:
+def _between_blocks_and_rows(x: Value, y: Value, context: Context) -> Launch | str:
     """One copy of the lanes of each block, between channel-blocked images and rows of channels."""
     image, rows = (x, y) if x.layout is not None else (y, x)
     blocks = image.memory_shape
@@ -74,11 +74,11 @@ def _between_blocks_and_rows(x: Value, y: Value, context: Context) -> Run | str:
     n, c, *p, lane = row_major_strides(blocks)
     in_blocks, in_rows = (n, *p, c, lane), row_major_strides(shape)
     target, source = (in_rows, in_blocks) if image is x else (in_blocks, in_rows)
-    return Run((_launch(CopyNd(x.type.dtype.bytes, shape, target, source), y, x, context),))
+    return _launch(CopyNd(x.type.dtype.bytes, shape, target, source), y, x, context)
 
 
 @candidate(Expand)
-def expand(node: Node, context: Context) -> Run | str:
+def expand(node: Node, context: Context) -> Launch | str:
     """One copy whose source has stride 0 along the expanded axes."""
     x, y = node.operand(0), node.output
     shape, source = y.type.dims, x.type.dims
@@ -88,13 +88,11 @@ def expand(node: Node, context: Context) -> Run | str:
     strides = (0,) * missing + tuple(
         0 if size == 1 else stride for size, stride in zip(source, row_major_strides(source), strict=True)
     )
-    return Run(
-        (_launch(CopyNd(x.type.dtype.bytes, shape, row_major_strides(shape), strides), y, x, context),)
-    )
+    return _launch(CopyNd(x.type.dtype.bytes, shape, row_major_strides(shape), strides), y, x, context)
 
 
 @candidate(Slice)
-def slice_(node: Node[Slice], context: Context) -> Run | Alias | str:
+def slice_(node: Node[Slice], context: Context) -> Launch | Alias | str:
     """One strided copy; an alias if the elements are contiguous."""
     x, y, op = node.operand(0), node.output, node.op
     if op.starts is None:
@@ -113,7 +111,7 @@ def slice_(node: Node[Slice], context: Context) -> Run | Alias | str:
     copy = CopyNd(
         x.type.dtype.bytes, y.type.dims, row_major_strides(y.type.dims), tuple(strides), src_offset=offset
     )
-    return Run((_launch(copy, y, x, context),))
+    return _launch(copy, y, x, context)
 
 
 def _zero() -> Dim:
@@ -201,7 +199,7 @@ def _inside_blocks(node: Node[Concat]) -> str | None:
 
 
 @candidate(Pad)
-def pad(node: Node[Pad], context: Context) -> Run | str:
+def pad(node: Node[Pad], context: Context) -> Launch | str:
     """One launch for each mode; the pads are known when a plan is made."""
     x, y, op = node.operand(0), node.output, node.op
     if op.pads is None:
@@ -218,17 +216,13 @@ def pad(node: Node[Pad], context: Context) -> Run | str:
         row_major_strides(y.type.dims),
         row_major_strides(x.type.dims),
     )
-    return Run(
-        (
-            Launch(
-                KernelRef(PadNd.SYMBOL),
-                PAD.ordered(src=x, fill=fill, dst=y),
-                PAD.positions("dst"),
-                kernel.args,
-                kernel.grid,
-                work=kernel.work_ns(context.isa),
-            ),
-        )
+    return Launch(
+        KernelRef(PadNd.SYMBOL),
+        PAD.ordered(src=x, fill=fill, dst=y),
+        PAD.positions("dst"),
+        kernel.args,
+        kernel.grid,
+        work=kernel.work_ns(context.isa),
     )
 
 
@@ -268,7 +262,7 @@ def gather(node: Node[Gather], context: Context) -> Run | str:
 
 
 @candidate(Tile)
-def tile(node: Node[Tile], context: Context) -> Run | str:
+def tile(node: Node[Tile], context: Context) -> Launch | str:
     """Splits each repeated axis into two: repetitions, with source stride 0, and the axis itself."""
     x, y, op = node.operand(0), node.output, node.op
     if op.repeats is None:
@@ -281,4 +275,4 @@ def tile(node: Node[Tile], context: Context) -> Run | str:
     if refusal := _too_deep(len(shape)):
         return refusal
     copy = CopyNd(x.type.dtype.bytes, tuple(shape), row_major_strides(tuple(shape)), tuple(strides))
-    return Run((_launch(copy, y, x, context),))
+    return _launch(copy, y, x, context)

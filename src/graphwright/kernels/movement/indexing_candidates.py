@@ -22,7 +22,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Dim, ceildiv, minimum, numbers, product, symbol
 from graphwright.ir.types import I64, DType
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
+from graphwright.kernels.candidates.loops import KernelBuilder, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias, Copy, Launch, Run
 from graphwright.kernels.movement.indices import CheckIndices
@@ -94,20 +94,20 @@ def gather_nd(node: Node[GatherND], context: Context) -> Run | str:
         return f"no kernel that gathers {x.type.dtype} by rows of {depth} indices"
     batches, rows = product(index_dims[:batch]), product(index_dims[batch:-1])
     sizes, inner = shape[batch : batch + depth], product(shape[batch + depth :])
-    draft = Draft(node, context)
-    source = draft.input(x, (batches, *sizes, inner), dtype)
-    table = draft.input(indices, (batches, rows, depth))
-    target = draft.output(y, (batches, rows, inner), dtype)
+    builder = KernelBuilder(node, context)
+    source = builder.input(x, (batches, *sizes, inner), dtype)
+    table = builder.input(indices, (batches, rows, depth))
+    target = builder.output(y, (batches, rows, inner), dtype)
     b, r, c = symbol("b"), symbol("r"), 0 if inner == 1 else symbol("c")
-    lets, found = _from_ends([Load(table, (b, r, k)) for k in range(depth)], [draft.size(s) for s in sizes])
+    lets, found = _from_ends([Load(table, (b, r, k)) for k in range(depth)], [builder.size(s) for s in sizes])
     store = Store(target, (b, r, c), Load(source, (b, *found, c)))
     if inner == 1:
-        body = nest((("b", draft.size(batches)), ("r", draft.size(rows))), *lets, store)
+        body = nest((("b", builder.size(batches)), ("r", builder.size(rows))), *lets, store)
     else:
-        columns = nest((("c", draft.size(inner)),), store)
-        axes = (("b", draft.size(batches)), ("r", draft.size(rows)))
+        columns = nest((("c", builder.size(inner)),), store)
+        axes = (("b", builder.size(batches)), ("r", builder.size(rows)))
         body = nest(axes, *lets, columns, innermost=Kind.PARALLEL)
-    launch = draft.launch(body)
+    launch = builder.launch(body)
     return Run((*check(indices, sizes, y, context), launch))
 
 
@@ -126,14 +126,14 @@ def gather_elements(node: Node[GatherElements], context: Context) -> Run | str:
     dtype = moved_dtype(x.type.dtype)
     if dtype is None:
         return f"no kernel that moves {x.type.dtype}"
-    draft = Draft(node, context)
+    builder = KernelBuilder(node, context)
     axis, names = op.axis % len(x.type.dims), _axis_names(len(x.type.dims))
     index = tuple(symbol(name) for name in names)
-    source, table = draft.input(x, x.type.dims, dtype), draft.input(indices, indices.type.dims)
-    (let,), (found,) = _from_ends([Load(table, index)], [draft.size(x.type.dims[axis])])
-    store = Store(draft.output(y, y.type.dims, dtype), index, Load(source, _at(index, axis, found)))
-    body = nest(tuple(zip(names, map(draft.size, y.type.dims), strict=True)), let, store)
-    launch = draft.launch(body)
+    source, table = builder.input(x, x.type.dims, dtype), builder.input(indices, indices.type.dims)
+    (let,), (found,) = _from_ends([Load(table, index)], [builder.size(x.type.dims[axis])])
+    store = Store(builder.output(y, y.type.dims, dtype), index, Load(source, _at(index, axis, found)))
+    body = nest(tuple(zip(names, map(builder.size, y.type.dims), strict=True)), let, store)
+    launch = builder.launch(body)
     return Run((*check(indices, (x.type.dims[axis],), y, context, op.from_end), launch))
 
 
@@ -147,18 +147,18 @@ def scatter_elements(node: Node[ScatterElements], context: Context) -> Run | str
     dtype = _scattered_dtype(x.type.dtype, op.reduction, context)
     if dtype is None:
         return f"no kernel that scatters {x.type.dtype}"
-    draft = Draft(node, context)
+    builder = KernelBuilder(node, context)
     axis, names = op.axis % len(x.type.dims), _axis_names(len(x.type.dims))
     index = tuple(symbol(name) for name in names)
-    table = draft.input(indices, indices.type.dims)
-    added, target = draft.input(updates, updates.type.dims, dtype), draft.output(y, x.type.dims, dtype)
-    (let,), (found,) = _from_ends([Load(table, index)], [draft.size(x.type.dims[axis])])
+    table = builder.input(indices, indices.type.dims)
+    added, target = builder.input(updates, updates.type.dims, dtype), builder.output(y, x.type.dims, dtype)
+    (let,), (found,) = _from_ends([Load(table, index)], [builder.size(x.type.dims[axis])])
     change = _changed(target, _at(index, axis, found), Load(added, index), op.reduction)
-    extents = dict(zip(names, map(draft.size, indices.type.dims), strict=True))
+    extents = dict(zip(names, map(builder.size, indices.type.dims), strict=True))
     body: Statement = Loop(names[axis], Kind.SERIAL, extents.pop(names[axis]), (let, change))
     if extents:
         body = nest(tuple(extents.items()), body, innermost=Kind.PARALLEL)
-    launch = draft.launch(body)
+    launch = builder.launch(body)
     return Run((*check(indices, (x.type.dims[axis],), y, context, op.from_end), Copy(x, y), launch))
 
 
@@ -174,21 +174,21 @@ def scatter_nd(node: Node[ScatterND], context: Context) -> Run | str:
         return f"no kernel that scatters {x.type.dtype} by rows of {depth} indices"
     sizes, inner = x.type.dims[:depth], product(x.type.dims[depth:])
     rows = product(indices.type.dims[:-1])
-    draft = Draft(node, context)
-    table = draft.input(indices, (rows, depth))
-    added, target = draft.input(updates, (rows, inner), dtype), draft.output(y, (*sizes, inner), dtype)
+    builder = KernelBuilder(node, context)
+    table = builder.input(indices, (rows, depth))
+    added, target = builder.input(updates, (rows, inner), dtype), builder.output(y, (*sizes, inner), dtype)
     r, first = symbol("r"), symbol("b") * _COLUMNS
     c = 0 if inner == 1 else first + symbol("c")
-    lets, found = _from_ends([Load(table, (r, k)) for k in range(depth)], [draft.size(s) for s in sizes])
+    lets, found = _from_ends([Load(table, (r, k)) for k in range(depth)], [builder.size(s) for s in sizes])
     change = _changed(target, (*found, c), Load(added, (r, c)), op.reduction)
     if inner == 1:
-        body = Loop("r", Kind.SERIAL, draft.size(rows), (*lets, change))
+        body = Loop("r", Kind.SERIAL, builder.size(rows), (*lets, change))
     else:
-        width = draft.size(inner)
+        width = builder.size(inner)
         columns = Loop("c", Kind.VECTOR, minimum(_COLUMNS, width - first), (change,))
-        slices = Loop("r", Kind.SERIAL, draft.size(rows), (*lets, columns))
+        slices = Loop("r", Kind.SERIAL, builder.size(rows), (*lets, columns))
         body = nest((("b", ceildiv(width, _COLUMNS)),), slices, innermost=Kind.PARALLEL)
-    launch = draft.launch(body)
+    launch = builder.launch(body)
     return Run((*check(indices, sizes, y, context), Copy(x, y), launch))
 
 

@@ -6,7 +6,7 @@ from graphwright.ir.graph import Node
 from graphwright.kernels.candidates.blocks import block_strides, image_size
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Alias, Launch, Run
+from graphwright.kernels.launch import Alias, Launch
 from graphwright.kernels.movement import reblock
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.strides import row_major_strides
@@ -15,7 +15,7 @@ from graphwright.layout.trans_data import TransData
 
 
 @candidate(TransData, blocks=True)
-def trans_data(node: Node, context: Context) -> Run | Alias | str:
+def trans_data(node: Node, context: Context) -> Launch | Alias | str:
     """A conversion between row-major values and channel blocks; an alias for images of one pixel, which are
     the same in both.
     """
@@ -32,9 +32,7 @@ def trans_data(node: Node, context: Context) -> Run | Alias | str:
     args = reblock.ReblockArgs._make((images, channels, h, w, *plain_strides, *block_strides(blocked)))
     symbol = reblock.UNBLOCK if blocked is x else reblock.BLOCK
     isa = context.isa
-    return Run((
-        Launch(
+    return Launch(
             KernelRef(symbol), (x, y), (1,), args, reblock.grid(isa, args), reblock.scratch_bytes(isa, args),
             reblock.work_ns(isa, args),
-        ),
-    ))  # fmt: skip
+        )  # fmt: skip

@@ -7,7 +7,7 @@ from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.launch import Launch
 from graphwright.kernels.pool.pool import Pool as PoolKernel
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.strides import row_major_strides
@@ -17,7 +17,7 @@ from graphwright.ops.nn.spatial import Pool
 
 
 @candidate(MaxPool, AveragePool)
-def pool(node: Node[Pool], context: Context) -> Run | str:
+def pool(node: Node[Pool], context: Context) -> Launch | str:
     """Pools planar f32 images over one to three spatial axes."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     rank = len(op.kernel)
@@ -45,7 +45,7 @@ def pool(node: Node[Pool], context: Context) -> Run | str:
     )
     operands = (x, *node.outputs)
     writes = tuple(range(1, len(operands)))
-    launch = Launch(
+    return Launch(
         KernelRef(symbol),
         operands,
         writes,
@@ -54,7 +54,6 @@ def pool(node: Node[Pool], context: Context) -> Run | str:
         kernel.scratch_bytes,
         kernel.work_ns(context.isa),
     )
-    return Run((launch,))
 
 
 def _three(values: tuple[Dim, ...] | list[Dim], fill: int) -> tuple[Dim, Dim, Dim]:

@@ -12,7 +12,7 @@ from graphwright.ir.types import F32
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.launch import Launch
 from graphwright.kernels.recurrent import gru, lstm, rnn
 from graphwright.kernels.recurrent.rnn import WEIGHTS_LAYOUT, Activation, ActivationKind, Pair
 from graphwright.kernels.ref import KernelRef
@@ -24,7 +24,7 @@ _KINDS = {kind.name.replace("_", "").lower(): kind for kind in ActivationKind}
 
 
 @candidate(LSTM)
-def long_short_term_memory(node: Node[LSTM], context: Context) -> Run | str:
+def long_short_term_memory(node: Node[LSTM], context: Context) -> Launch | str:
     """One launch for the whole sequence, in f32."""
     refusal = refusal_of(node, node.op)
     if refusal is not None:
@@ -42,7 +42,7 @@ def long_short_term_memory(node: Node[LSTM], context: Context) -> Run | str:
 
 
 @candidate(GRU)
-def gated_recurrent_unit(node: Node[GRU], context: Context) -> Run | str:
+def gated_recurrent_unit(node: Node[GRU], context: Context) -> Launch | str:
     """One launch for the whole sequence, in f32."""
     refusal = refusal_of(node, node.op)
     if refusal is not None:
@@ -92,7 +92,9 @@ def refusal_of(node: Node, op: Recurrent) -> str | None:
     return f"no kernel with activation {unknown[0]}" if unknown else None
 
 
-def launched(symbol: str, kernel: rnn.Recurrent, args: tuple[Dim, ...], node: Node, context: Context) -> Run:
+def launched(
+    symbol: str, kernel: rnn.Recurrent, args: tuple[Dim, ...], node: Node, context: Context
+) -> Launch:
     """One launch for a layer: packs weights, and adds absent trailing operands."""
     abi, (x, _, _, *rest) = kernel.CELL.abi, node.inputs
     weights = (packed(node.operand(position), WEIGHTS_LAYOUT, node, context) for position in (1, 2))
@@ -100,7 +102,7 @@ def launched(symbol: str, kernel: rnn.Recurrent, args: tuple[Dim, ...], node: No
     operands = (x, *weights, *rest, *absent, *node.outputs)
     written = tuple(range(len(operands) - len(node.outputs), len(operands)))
     costs = kernel.grid, kernel.scratch_bytes, kernel.work_ns(context.isa)
-    return Run((Launch(KernelRef(symbol), operands, written, args, *costs),))
+    return Launch(KernelRef(symbol), operands, written, args, *costs)
 
 
 def activations_of(op: Recurrent) -> tuple[Activation, ...]:

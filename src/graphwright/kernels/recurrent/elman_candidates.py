@@ -30,9 +30,9 @@ from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import I64
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import Draft, nest
+from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Run
+from graphwright.kernels.launch import Launch
 from graphwright.kernels.recurrent import elman
 from graphwright.kernels.recurrent.candidates import activations_of, fields_of, launched, refusal_of
 from graphwright.ops.core.unary import Relu, Sigmoid, Tanh
@@ -47,35 +47,35 @@ class _Layer:
     the state.
     """
 
-    def __init__(self, op: RNN, node: Node, draft: Draft) -> None:
-        self.op, self.draft, self.dtype = op, draft, node.operand(0).type.dtype
+    def __init__(self, op: RNN, node: Node, builder: KernelBuilder) -> None:
+        self.op, self.builder, self.dtype = op, builder, node.operand(0).type.dtype
         first, second, self.features = node.operand(0).type.dims
         self.batch, self.time = (first, second) if op.batch_first else (second, first)
         optional = (*node.inputs[3:], None, None, None)[:3]
-        self.x, self.w, self.r = (draft.input(node.operand(p), node.operand(p).type.dims) for p in range(3))
+        self.x, self.w, self.r = (builder.input(node.operand(p), node.operand(p).type.dims) for p in range(3))
         self.bias, self.lengths, self.initial = (
-            None if v is None else draft.input(v, v.type.dims) for v in optional
+            None if v is None else builder.input(v, v.type.dims) for v in optional
         )
-        self.every, self.final = (draft.output(y, y.type.dims) for y in node.outputs)
+        self.every, self.final = (builder.output(y, y.type.dims) for y in node.outputs)
         self.state = Buffer("state", self.dtype, (op.hidden,), Level.CACHE)
         self.new = Buffer("new", self.dtype, (op.hidden,), Level.CACHE)
-        last: Dim = draft.size(self.time) - 1
+        last: Dim = builder.size(self.time) - 1
         backwards = last - _T
         self.step = backwards if op.direction == "reverse" else _T
         if op.directions == 2:
             self.step = _T + _D * (last - _T * 2)
 
     def body(self) -> Loop:
-        op, draft = self.op, self.draft
+        op, builder = self.op, self.builder
         at = (_B, _D, _J) if op.batch_first else (_D, _B, _J)
         start: Scalar = Const(0, self.dtype) if self.initial is None else Load(self.initial, at)
         steps = (self._hidden(*self._gate(), kind=Kind.SERIAL), self._hidden(*self._update()))
         return nest(
-            (("d", op.directions), ("b", draft.size(self.batch))),
+            (("d", op.directions), ("b", builder.size(self.batch))),
             Alloc(self.state),
             Alloc(self.new),
             self._hidden(Store(self.state, (_J,), start)),
-            Loop("t", Kind.SERIAL, draft.size(self.time), steps),
+            Loop("t", Kind.SERIAL, builder.size(self.time), steps),
             self._hidden(Store(self.final, at, Load(self.state, (_J,)))),
             innermost=Kind.PARALLEL,
         )
@@ -91,7 +91,7 @@ class _Layer:
         terms = Load(self.w, (_D, _J, _I)) * element, Load(self.r, (_D, _J, _I)) * Load(self.state, (_I,))
         sums = [
             Loop("i", Kind.VECTOR, extent, (Accumulate(total, (), "add", term),))
-            for extent, term in zip((self.draft.size(self.features), op.hidden), terms, strict=True)
+            for extent, term in zip((self.builder.size(self.features), op.hidden), terms, strict=True)
         ]
         value: Scalar = Load(total, ())
         if self.bias is not None:
@@ -102,7 +102,7 @@ class _Layer:
 
     def _update(self) -> list[Statement]:
         """Updates and outputs the state, until the end of the sequence."""
-        place = (_B, self.step, _D, _J) if self.op.batch_first else (self.step, _D, _B, _J)
+        index = (_B, self.step, _D, _J) if self.op.batch_first else (self.step, _D, _B, _J)
         shown: Scalar = Load(self.new, (_J,))
         kept = shown
         if self.lengths is not None:
@@ -113,7 +113,7 @@ class _Layer:
         return [
             Let("shown", shown),
             Let("kept", kept),
-            Store(self.every, place, Ref("shown", self.dtype)),
+            Store(self.every, index, Ref("shown", self.dtype)),
             Store(self.state, (_J,), Ref("kept", self.dtype)),
         ]
 
@@ -123,7 +123,7 @@ def _activation(op: RNN) -> Op:
 
 
 @candidate(RNN)
-def elman_network(node: Node[RNN], context: Context) -> Run | str:
+def elman_network(node: Node[RNN], context: Context) -> Launch | str:
     """One launch for the whole sequence, in f32."""
     refusal = refusal_of(node, node.op)
     if refusal is not None:
@@ -134,7 +134,7 @@ def elman_network(node: Node[RNN], context: Context) -> Run | str:
 
 
 @candidate(RNN)
-def plain(node: Node[RNN], context: Context) -> Run | str:
+def plain(node: Node[RNN], context: Context) -> Launch | str:
     """A generated kernel, for other floats with one activation."""
     op, dtype = node.op, node.operand(0).type.dtype
     names = {name.lower() for name in op.activations or op.defaults}
@@ -142,6 +142,6 @@ def plain(node: Node[RNN], context: Context) -> Run | str:
         return f"no recurrent kernel for {dtype}"
     if len(names) > 1 or not names <= _ACTIVATIONS.keys():
         return f"no recurrent kernel with activations {', '.join(sorted(names))}"
-    draft = Draft(node, context)
-    layer = _Layer(op, node, draft)
-    return Run((draft.launch(layer.body()),))
+    builder = KernelBuilder(node, context)
+    layer = _Layer(op, node, builder)
+    return builder.launch(layer.body())

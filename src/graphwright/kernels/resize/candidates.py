@@ -27,7 +27,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, DType, TensorType
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
+from graphwright.kernels.candidates.loops import KernelBuilder, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.ref import KernelRef
@@ -44,7 +44,7 @@ LONGEST = 1 << 24
 
 
 @candidate(Resize)
-def resize(node: Node[Resize], context: Context) -> Run | str:
+def resize(node: Node[Resize], context: Context) -> Launch | str:
     """Resizes the last two axes in f32."""
     x, y = node.operand(0), node.output
     refusal = _planes_refusal(node)
@@ -52,7 +52,7 @@ def resize(node: Node[Resize], context: Context) -> Run | str:
         return refusal
     if x.type.dims[:-2] != y.type.dims[:-2]:
         return "resize kernels resize only the last two axes"
-    return Run((_planes(node, x, y, context),))
+    return _planes(node, x, y, context)
 
 
 def _planes_refusal(node: Node[Resize]) -> str | None:
@@ -153,25 +153,25 @@ def interpolate(node: Node[Interpolate], context: Context) -> Launch | str:
     op, dtype, (count, taps) = node.op, weights.type.dtype, weights.type.dims
     if not context.target.has_code(x.type.dtype) or not context.target.has_code(dtype):
         return f"no kernel that interpolates {x.type.dtype}"
-    draft = Draft(node, context)
+    builder = KernelBuilder(node, context)
     outer, size, inner = rows_and_columns(x.type.dims, op.axis % len(x.type.dims))
     o, r, k, i = symbol("o"), symbol("r"), symbol("k"), 0 if inner == 1 else symbol("i")
-    source, target = draft.input(x, (outer, size, inner)), draft.output(y, (outer, count, inner))
-    position = Load(draft.input(positions, (count, taps)), (r, k))
-    factor = Load(draft.input(weights, (count, taps)), (r, k))
+    source, target = builder.input(x, (outer, size, inner)), builder.output(y, (outer, count, inner))
+    position = Load(builder.input(positions, (count, taps)), (r, k))
+    factor = Load(builder.input(weights, (count, taps)), (r, k))
     total = Buffer("total", dtype.computed, (), Level.REGISTER)
-    inside = apply("and", position >= 0, position < Position(draft.size(size)))
+    inside = apply("and", position >= 0, position < Position(builder.size(size)))
     term = cast(Load(source, (o, position, i), inside), total.dtype) * cast(factor, total.dtype)
     added = select(inside, term, Const(0, total.dtype))
     body: list[Statement] = [
         Alloc(total, 0),
-        Loop("k", Kind.SERIAL, draft.size(taps), (Accumulate(total, (), "add", added),)),
+        Loop("k", Kind.SERIAL, builder.size(taps), (Accumulate(total, (), "add", added),)),
         Store(target, (o, r, i), cast(Load(total, ()), dtype)),
     ]
-    axes = [("o", draft.size(outer)), ("r", draft.size(count)), ("i", draft.size(inner))]
+    axes = [("o", builder.size(outer)), ("r", builder.size(count)), ("i", builder.size(inner))]
     # Reading single elements is faster than extracting positions from lanes.
     loops = nest(axes[:2], *body, innermost=Kind.PARALLEL) if inner == 1 else nest(axes, *body)
-    return draft.launch(loops)
+    return builder.launch(loops)
 
 
 def _wide(dtype: DType) -> DType:
@@ -183,14 +183,14 @@ def _along(
 ) -> Launch:
     """Interpolates one axis, in the wider of both dtypes; elements outside a crop are extrapolated."""
     op = node.op
-    draft = Draft(node, context)
+    builder = KernelBuilder(node, context)
     outer, size, inner = rows_and_columns(source.type.dims, axis)
     count = len(taps.positions)
     o, r, k, i = symbol("o"), symbol("r"), symbol("k"), 0 if inner == 1 else symbol("i")
-    x, y = draft.input(source, (outer, size, inner)), draft.output(target, (outer, count, inner))
+    x, y = builder.input(source, (outer, size, inner)), builder.output(target, (outer, count, inner))
     body: list[Statement] = []
     if op.mode == "nearest":
-        positions = draft.input(context.table(taps.positions[:, 0].copy(), "places"), (count,))
+        positions = builder.input(context.table(taps.positions[:, 0].copy(), "places"), (count,))
         result: Scalar = Load(x, (o, Load(positions, (r,)), i))
     else:
         used = np.flatnonzero(taps.weights.any(0))
@@ -198,16 +198,16 @@ def _along(
         # Tap by tap: if the last axis is vectorized, positions and weights are contiguous.
         positions_of = np.ascontiguousarray(taps.positions[:, used].T.astype(np.int32))
         weights_of = np.ascontiguousarray(taps.weights[:, used].T.astype(dtype.numpy))
-        positions = draft.input(context.table(positions_of, "places"), (len(used), count))
-        weights = draft.input(context.table(weights_of, "weights"), (len(used), count))
+        positions = builder.input(context.table(positions_of, "places"), (len(used), count))
+        weights = builder.input(context.table(weights_of, "weights"), (len(used), count))
         total = Buffer("total", dtype, (), Level.REGISTER)
         term = cast(Load(x, (o, Load(positions, (k, r)), i)), dtype) * Load(weights, (k, r))
         body = [Alloc(total, 0), Loop("k", Kind.SERIAL, len(used), (Accumulate(total, (), "add", term),))]
         result = Load(total, ())
     if taps.outside.any():
-        outside = Load(draft.input(context.table(taps.outside, "outside"), (count,)), (r,))
+        outside = Load(builder.input(context.table(taps.outside, "outside"), (count,)), (r,))
         result = select(outside, Const(op.extrapolation, result.dtype), result)
     body.append(Store(y, (o, r, i), cast(result, target.type.dtype)))
-    axes = [("o", draft.size(outer)), ("r", count), ("i", draft.size(inner))]
+    axes = [("o", builder.size(outer)), ("r", count), ("i", builder.size(inner))]
     loops = nest(axes[:2] if inner == 1 else axes, *body)
-    return draft.launch(loops)
+    return builder.launch(loops)

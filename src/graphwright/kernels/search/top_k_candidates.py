@@ -7,7 +7,7 @@ from graphwright.ir.types import BF16
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import rows_and_columns
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.launch import Launch
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.search.top_k import Kind
 from graphwright.kernels.search.top_k import TopK as TopKKernel
@@ -19,7 +19,7 @@ _BF16_SIZE = 3
 
 
 @candidate(TopK)
-def top_k(node: Node[TopK], context: Context) -> Run | str:
+def top_k(node: Node[TopK], context: Context) -> Launch | str:
     """One launch for dtypes of at least 8 bits; k is known at compile time."""
     op, x = node.op, node.operand(0)
     dtype = x.type.dtype
@@ -30,4 +30,4 @@ def top_k(node: Node[TopK], context: Context) -> Run | str:
     kernel = TopKKernel(_KINDS[dtype.kind], size, op.largest, *rows, op.k)
     operands = (x, *node.outputs)
     costs = kernel.args, kernel.grid, kernel.scratch_bytes, kernel.work_ns(context.isa)
-    return Run((Launch(KernelRef(TopKKernel.SYMBOL), operands, (1, 2), *costs),))
+    return Launch(KernelRef(TopKKernel.SYMBOL), operands, (1, 2), *costs)

@@ -7,7 +7,7 @@ from graphwright.ir.symbols import numbers, product
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.launch import Launch
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.signal.fft import ABI, SYMBOL, Fft, sides, table
 from graphwright.ops.core.dft import DFT
@@ -26,7 +26,7 @@ def _is_fast(node: Node[DFT]) -> bool:
 
 
 @candidate(DFT, serves=_is_fast)
-def fast_transform(node: Node[DFT], context: Context) -> Run | str:
+def fast_transform(node: Node[DFT], context: Context) -> Launch | str:
     """One launch in f32; ``serves`` leaves other lengths to matrix products."""
     op, x, y = node.op, node.operand(0), node.output
     assert op.axis is not None
@@ -36,4 +36,4 @@ def fast_transform(node: Node[DFT], context: Context) -> Run | str:
     factors = context.table(table(length, op.inverse), "factors")
     costs = kernel.args, kernel.grid, kernel.scratch_bytes(context.isa), kernel.work_ns(context.isa)
     operands = ABI.ordered(x=x, table=factors, y=y)
-    return Run((Launch(KernelRef(SYMBOL), operands, ABI.positions("y"), *costs),))
+    return Launch(KernelRef(SYMBOL), operands, ABI.positions("y"), *costs)

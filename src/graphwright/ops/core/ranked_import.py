@@ -105,12 +105,12 @@ class RankedImport(Op):
         return evaluate_module(module, [array for array in operands if array is not None])
 
     def _translated(
-        self, module: Module, operands: Sequence[Fact | None], place: str
+        self, module: Module, operands: Sequence[Fact | None], location: str
     ) -> tuple[Builder, tuple[Value, ...]]:
         """A graph in ``module`` with the import of the node: a builder at its end, and the outputs."""
         present = [fact for fact in operands if fact is not None]
         builder, values = new_graph(module, "main", [(f"x{k}", f.type) for k, f in enumerate(present)])
-        builder.sources = (place,)
+        builder.sources = (location,)
         builder.facts.update(zip(values, present, strict=True))
         given = iter(values)
         return builder, self.decompose(builder, *(None if f is None else next(given) for f in operands))

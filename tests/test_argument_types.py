@@ -94,7 +94,7 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "its options": (
         lambda: gw.InferenceSession(b"", {"threads": 1}),
         gw.OptionError,
-        "are a SessionOptions, not of type dict",
+        "must be a SessionOptions, not of type dict",
     ),
 }
 

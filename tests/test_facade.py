@@ -114,7 +114,7 @@ def test_shapes_by_position() -> None:
         ({"outputs": "totl"}, "there is no value 'totl'(.|\n)*did you mean 'total'"),
         ({"constants": [1]}, r"constants must be a dict by name of input, not \[1\]"),
         ({"gears": [(1, 3)]}, r"gears must be a dict by name of input, not \[\(1, 3\)\]"),
-        ({"options": "fast"}, "options are a CompileOptions or a dict, not str"),
+        ({"options": "fast"}, "options must be a CompileOptions or a dict, not str"),
         ({"options": {"thread": 1}}, "there is no option thread(.|\n)*did you mean 'threads'"),
         ({"options": {"threads": "two"}}, "threads='two'"),
     ],
@@ -152,7 +152,7 @@ def test_options_are_an_object_or_a_dict(tmp_path: Path, monkeypatch: pytest.Mon
 def test_load_says_what_is_wrong_with_its_arguments(tmp_path: Path) -> None:
     gw.compile(_one_input().build()).save(tmp_path / "m.om")
     for name in ("trust", "mmap", "verify"):
-        with pytest.raises(gw.OptionError, match=f"{name}='no': it is True or False, not of type str"):
+        with pytest.raises(gw.OptionError, match=f"{name}='no': it must be True or False, not of type str"):
             gw.load(tmp_path / "m.om", **{name: "no"})
     with pytest.raises(gw.PackageError, match="the path is empty"):
         gw.load("")
@@ -162,7 +162,7 @@ def test_variables_that_are_no_options_are_warned_of_once() -> None:
     code = "import graphwright as gw; [gw.CompileOptions.from_environment() for _ in '123']"
     found = python(code, GRAPHWRIGHT_THREAD="2", GRAPHWRIGHT_MODELS="here", GRAPHWRIGHT_XYZQ="1").stderr
     assert "GRAPHWRIGHT_THREAD is not an option and is ignored: did you mean GRAPHWRIGHT_THREADS" in found
-    assert "GRAPHWRIGHT_XYZQ is not an option and is ignored: there are GRAPHWRIGHT_CC" in found
+    assert "GRAPHWRIGHT_XYZQ is not an option and is ignored: the options are GRAPHWRIGHT_CC" in found
     assert found.count("\n") == 2
 
 

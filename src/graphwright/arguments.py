@@ -60,7 +60,9 @@ def read_entries(source: Any, **arguments: Any) -> dict[str, EntryArguments]:
     for name in source:
         if not isinstance(name, str) or not _ENTRY.fullmatch(name):
             faults.add(
-                "entries", f"{name!r:.100} names no entry", hint="use letters, digits, '.', '-' and '_'"
+                "entries",
+                f"{name!r:.100} is not a valid name of an entry",
+                hint="use letters, digits, '.', '-' and '_'",
             )
     by_entry = {}
     for what, given in arguments.items():

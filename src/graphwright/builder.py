@@ -234,7 +234,7 @@ class GraphBuilder:
         condition: Callable[..., Any] | None = None,
         name: str = "",
     ) -> Any:
-        """Repeat ``body`` for ``trips`` iterations, while ``condition`` holds, or until one of them ends it.
+        """Repeats ``body`` for ``trips`` iterations, while ``condition`` holds, or until one of them ends it.
 
         ``body(step, *carried)`` adds the nodes of one iteration, with ``step`` counting from 0, and returns
         the loop-carried values for the next one, which are ``start`` at first. Further results are scan

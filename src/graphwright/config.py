@@ -105,7 +105,7 @@ class Options:
     )
     targets: tuple[str, ...] = _option(
         (),
-        "ISAs that a package contains kernels for, as in v4,v3; the CPU that loads it decides",
+        "ISAs for which a package contains kernels, as in v4,v3; loading selects the best one for the CPU",
         read_isas,
         one_text=True,
     )
@@ -235,7 +235,7 @@ class Options:
         if isinstance(given, Options):
             return replace(given, **set_overrides) if set_overrides else given
         if given is not None and not isinstance(given, Mapping):
-            message = f"options are a CompileOptions or a dict, not {type(given).__name__}"
+            message = f"options must be a CompileOptions or a dict, not {type(given).__name__}"
             raise OptionError(Diagnostic("option", message, hint="as in options={'threads': 2}"))
         for name in given or ():
             if not isinstance(name, str):
@@ -327,7 +327,7 @@ def _checked(value: Any, read: Callable[[str], Any]) -> Any:
     if isinstance(parsed, tuple | str) and isinstance(value, str):
         return parsed
     if type(parsed) is not type(value):
-        raise ValueError(f"is {value!r}, of the wrong type")
+        raise ValueError(f"is {value!r}, which has the wrong type")
     return value
 
 
@@ -338,7 +338,7 @@ def _warn_of_unknown_variables(names: frozenset[str]) -> None:
     for name in sorted(names - {*known, *_OTHER_VARIABLES}):
         options = {each.removeprefix(_PREFIX): each for each in known}
         near = [options[each] for each in close_names(name.removeprefix(_PREFIX), options)]
-        meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+        meant = f"did you mean {' or '.join(near)}?" if near else f"the options are {', '.join(known)}"
         warn("the environment variable %s is not an option and is ignored: %s", name, meant)
 
 

@@ -82,7 +82,7 @@ def _check_switches(**given: object) -> None:
     """Raises OptionError for arguments that are not bool or None: a text such as "no" would be true."""
     for name, value in given.items():
         if value is not None and not isinstance(value, bool):
-            message = f"{name}={value!r}: it is True or False, not of type {type(value).__name__}"
+            message = f"{name}={value!r}: it must be True or False, not of type {type(value).__name__}"
             raise OptionError(Diagnostic("option", message, hint="see help(graphwright.load)"))
 
 
@@ -173,12 +173,12 @@ def _recompiled(package: Package, options: Options, where: str) -> Package:
     except ToolchainError as error:
         hint = f"{why}. To compile it here: pip install graphwright[toolchain]"
         raise ToolchainError(
-            *error.diagnostics, Diagnostic("untrusted", "has to be compiled here", where, hint)
+            *error.diagnostics, Diagnostic("untrusted", "must be compiled on this machine", where, hint)
         ) from error
     except PackageError as error:
         if error.diagnostics[0].code != "missing-plugin":
             raise
-        untrusted = Diagnostic("untrusted", "has to be compiled here", where, why)
+        untrusted = Diagnostic("untrusted", "must be compiled on this machine", where, why)
         raise PackageError(*error.diagnostics, untrusted) from error
     if not package.trusted or (package.isas() and options.device in NATIVE):
         warn_once(
@@ -193,8 +193,10 @@ def _recompiled(package: Package, options: Options, where: str) -> Package:
 def _why_not(package: Package, options: Options) -> str:
     """The reason why a package must be compiled again."""
     if not package.trusted:
-        runs = "trust=True (--trust, GRAPHWRIGHT_TRUST=1) or keys=[...] with the key of the builder runs them"
-        return f"no trusted key signed its kernels, which are not run: {runs}"
+        return (
+            "its kernels are not signed with a trusted key, so they are not run; to run them, use trust=True "
+            "(--trust, GRAPHWRIGHT_TRUST=1), or keys=[...] with the key of the builder"
+        )
     held = package.isas()
     if options.device not in DEVICES:
         targets = " and ".join(held) or "no target"

@@ -211,7 +211,7 @@ def load(*plugins: str | os.PathLike[str]) -> tuple[ModuleType, ...]:
     graphwright.ops.load()  # so that the plugin is blamed for a name clash with a built-in op
     for plugin in plugins:
         if not isinstance(plugin, str | os.PathLike):
-            message = f"a plugin is the path of a .py file or a name, not {plugin!r:.100}"
+            message = f"a plugin must be the path of a .py file or a name, not {plugin!r:.100}"
             raise PluginError(Diagnostic("plugin", message, hint='as in load("my_ops.py")'))
     return tuple(_load(os.fspath(plugin)) for plugin in plugins)
 

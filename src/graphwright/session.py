@@ -76,7 +76,7 @@ class ModelMetadata:
 
 
 class InferenceSession:
-    """A model, compiled or loaded, ready to run from any thread."""
+    """A compiled or loaded model with the interface of ONNX Runtime's session. It can run from any thread."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class InferenceSession:
         """
         given = SessionOptions() if sess_options is None else sess_options
         if not isinstance(given, SessionOptions):
-            message = f"sess_options are a SessionOptions, not of type {type(given).__name__}"
+            message = f"sess_options must be a SessionOptions, not of type {type(given).__name__}"
             raise OptionError(
                 Diagnostic("option", message, hint="options of compile: SessionOptions(compile_options=...)")
             )

@@ -89,12 +89,12 @@ REFUSING = "    def infer(self, at, x):\n        raise at.fail('not today')\n"
 @pytest.mark.parametrize(
     ("infer", "rest", "shown"),
     [
-        (REFUSING, ", error='not today'", "refused, as it says"),
-        (REFUSING, "", "refused: Mine: not today"),
-        (INFER, ", error='not today'", "not refused with 'not today'"),
+        (REFUSING, ", error='not today'", "rejected, as declared"),
+        (REFUSING, "", "rejected: Mine: not today"),
+        (INFER, ", error='not today'", "not rejected with 'not today'"),
     ],
 )
 def test_samples_that_must_be_refused(infer: str, rest: str, shown: str) -> None:
     status, text = run(HEAD, infer, REFERENCE, SAMPLE.format(rest=rest))
     assert shown in text
-    assert status == (shown != "refused, as it says")
+    assert status == (shown != "rejected, as declared")

@@ -182,8 +182,8 @@ LAUNCHES = {
     "raised ZeroDivisionError": "1 / 0",
     "no launch writes output 0": "Launch(context.c_function(SOURCE, 'k'), (x,), (), (), 1)",
     "operand 1 is an output, but its position is not in writes": LAUNCH.replace("(1,)", "()"),
-    "writes names operand 2 of 2": LAUNCH.replace("(1,)", "(1, 2)"),
-    "writes names an operand that is no output": LAUNCH.replace("(1,)", "(0, 1)"),
+    "writes names operand 2, but there are 2 operands": LAUNCH.replace("(1,)", "(1, 2)"),
+    "writes names an operand that is not an output": LAUNCH.replace("(1,)", "(0, 1)"),
     "operand 0 is neither an input nor an output": LAUNCH.replace("(x, y)", "(type(x)(x.type), y)"),
     "operand 0 is int, not a value": LAUNCH.replace("(x, y)", "(3, y)"),
     "grid depends on Q, which is not a size": LAUNCH.replace("x.type.elements", "symbol('Q')"),
@@ -191,7 +191,7 @@ LAUNCHES = {
     "args[0] is 2.5, not an integer or a size": LAUNCH.replace("(), x", "(2.5,), x"),
     "scratch is 'big', not an integer": LAUNCH.replace("elements)", "elements, scratch='big')"),
     "'k.k' is not a valid name of a C function": LAUNCH.replace("'k'", "'k.k'"),
-    "'k' is no kernel: context.c_function": LAUNCH.replace("context.c_function(SOURCE, 'k')", "'k'"),
+    "'k' is not a kernel: context.c_function": LAUNCH.replace("context.c_function(SOURCE, 'k')", "'k'"),
 }
 
 

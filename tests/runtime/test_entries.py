@@ -189,9 +189,9 @@ def onnx_model_of(op: str, shape: list[Any] | None) -> bytes:
 @pytest.mark.parametrize(
     ("sources", "arguments", "said"),
     [
-        (lambda: {"a/b": decode()}, {}, "names no entry"),
-        (lambda: {"": decode()}, {}, "names no entry"),
-        (lambda: {3: decode()}, {}, "names no entry"),
+        (lambda: {"a/b": decode()}, {}, "is not a valid name of an entry"),
+        (lambda: {"": decode()}, {}, "is not a valid name of an entry"),
+        (lambda: {3: decode()}, {}, "is not a valid name of an entry"),
         (lambda: {"one": decode()}, {"shapes": {"on": {"x": (1, 8)}}}, "did you mean 'one'"),
         (lambda: {"one": decode()}, {"outputs": ["total"]}, "outputs must be a dict"),
     ],

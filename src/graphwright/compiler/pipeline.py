@@ -98,7 +98,11 @@ def _precision(options: Options) -> tuple[Pass, ...]:
     everything = options is _ALL_REQUESTS
     in_bf16 = everything or multiplies_bf16(options)
     if options.precision == "bf16" and not in_bf16:
-        warn_once("bf16", "precision=bf16 is ignored, as this CPU has no AVX512-BF16: products stay f32")
+        warn_once(
+            "bf16",
+            "precision=bf16 is ignored, as this CPU has no AVX512-BF16: "
+            "matrix multiplications and convolutions stay in f32",
+        )
     convolutions = everything or convolves_bf16(options)
     lowered = lower_precision(options.precision, convolutions=convolutions) if in_bf16 else ()
     return (*quantize_weights(options.weights), *lowered, WidenHalves(in_bf16, convolutions))

@@ -202,9 +202,9 @@ class Reader:
 
     def _items(self, items: Sequence[Tree], given: Any, where: str) -> None:
         if not isinstance(given, list | tuple):
-            self.faults.append(f"{where} must be a list of {len(items)}, not {type(given).__name__}")
+            self.faults.append(f"{where} must be a list of {len(items)} elements, not {type(given).__name__}")
         elif len(given) != len(items):
-            self.faults.append(f"{where} must be a list of {len(items)}, not of {len(given)}")
+            self.faults.append(f"{where} must be a list of {len(items)} elements, but has {len(given)}")
         else:
             for k, (each, held) in enumerate(zip(items, given, strict=True)):
                 self.read(each, held, f"{where}.{k}")

@@ -37,7 +37,7 @@ def checked_candidate(
     run = Run((found,)) if isinstance(found, Launch) else found
     if not isinstance(run, Run):
         returned = type(found).__name__
-        fault = f"returned {returned} instead of a Launch, or of the reason why it does not apply, as text"
+        fault = f"returned {returned} instead of a Launch, or a text with the reason why it does not apply"
     else:
         fault = next(_faults(run, node, {*temporaries, *run.temporaries}), "")
     if fault:
@@ -63,18 +63,18 @@ def _faults(run: Run, node: Node, temporaries: Collection[Value]) -> Iterator[st
         elif isinstance(launch, Copy):
             written.add(launch.target)
         else:
-            yield f"{type(launch).__name__} is no Launch"
+            yield f"{type(launch).__name__} is not a Launch"
             return
     for number, value in enumerate(node.outputs):
         if value not in written:
-            yield f"no launch writes output {number}: its position in operands belongs to writes"
+            yield f"no launch writes output {number}: add its position in operands to writes"
 
 
 def _launch_faults(
     launch: Launch, node: Node, temporaries: Collection[Value], known: Collection[str]
 ) -> Iterator[str]:
     if not isinstance(launch.kernel, KernelRef):
-        yield f"{launch.kernel!r} is no kernel: context.c_function(source, name) is one"
+        yield f"{launch.kernel!r} is not a kernel: context.c_function(source, name) returns one"
     for position, operand in enumerate(launch.operands):
         value = operand.value if isinstance(operand, ByteRange) else operand
         if value is None:
@@ -88,10 +88,10 @@ def _launch_faults(
             yield f"operand {position} is an output, but its position is not in writes"
     for position in launch.writes:
         if not 0 <= position < len(launch.operands):
-            yield f"writes names operand {position} of {len(launch.operands)}"
+            yield f"writes names operand {position}, but there are {len(launch.operands)} operands"
             return
     if any(v is not None and v not in node.outputs and v not in temporaries for v in _written(launch)):
-        yield "writes names an operand that is no output"
+        yield "writes names an operand that is not an output"
     sizes = [("grid", launch.grid), ("scratch", launch.scratch), ("work", launch.work)]
     sizes += [(f"args[{number}]", dim) for number, dim in enumerate(launch.args)]
     for what, dim in sizes:

@@ -26,7 +26,8 @@ def why_not_native(node: Node, known: Set[str]) -> str:
     for index, values in enumerate(zip(starts, received, given, strict=True)):
         types = list(dict.fromkeys(value.type for value in values if value is not None))
         if len(types) > 1 or types[0].shape is None:
-            return f"runs change carried value {index}: {' becomes '.join(map(str, types))}"
+            changes = " becomes ".join(map(str, types))
+            return f"iterations change the type of loop-carried value {index}: {changes}"
     counted = loop.trips is not None or (loop.counted and node.operand(0).type.rank == 1)
     if loop.scans and (loop.conditional or not counted):
         return "the number of rows of its scan outputs is known only after the last iteration"
@@ -37,4 +38,4 @@ def why_not_native(node: Node, known: Set[str]) -> str:
     if any(type.shape is None for type in types):
         return "its body has a value of unknown rank"
     sizes = sorted(symbols_in([*types, *(v.type for v in node.outputs)]) - known)
-    return f"elements decide sizes in its body: {', '.join(sizes)}" if sizes else ""
+    return f"its body has data-dependent sizes: {', '.join(sizes)}" if sizes else ""

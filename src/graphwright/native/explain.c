@@ -90,7 +90,7 @@ static gw_status explain_feed(const executable *program, const gw_error *error) 
 /* ---- kernels ---- */
 
 static const char *reason_of(const char *kernel, int64_t code) {
-    static const char *const reasons[] = {NULL, "an index is out of range", "it does not take these sizes",
+    static const char *const reasons[] = {NULL, "an index is out of range", "it does not support these sizes",
                                           "it would access memory outside its operands"};
     const char *branches[] = {"gw_fail", "gw_require_equal", "gw_require_at_most"};
     for (size_t i = 0; i < sizeof branches / sizeof *branches; i++)

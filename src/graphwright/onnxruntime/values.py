@@ -93,7 +93,7 @@ class OrtValue:
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             narrow = narrow_float_view(source)
             if narrow is None:
-                fault = f"{type(data).__name__} is no DLPack tensor that NumPy takes: {error}"
+                fault = f"{type(data).__name__} is not a DLPack tensor that NumPy can read: {error}"
                 raise TypeError(fault) from error
             return cls(_writable(narrow))
 

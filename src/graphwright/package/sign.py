@@ -41,7 +41,7 @@ def known_keys(options: Options, given: Sequence[bytes | str | os.PathLike[str]]
     PackageError.
     """
     if isinstance(given, bytes | str) or not isinstance(given, Iterable):
-        raise _not_keys(f"they are a list, not of type {type(given).__name__}")
+        raise _not_keys(f"they must be a list, not of type {type(given).__name__}")
     own = user_key(options.key_folder, create=False)
     return [*map(read_key, [*given, *options.keys]), *([own] if own else [])]
 
@@ -68,7 +68,7 @@ def read_key(given: bytes | str | os.PathLike[str]) -> bytes:
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
     if not isinstance(given, str | os.PathLike):
-        raise _not_keys(f"a key is bytes or the path of a file, not {given!r:.100}")
+        raise _not_keys(f"a key must be bytes or the path of a file, not {given!r:.100}")
     path = Path(given)
     try:
         with open(path, "rb") as file:

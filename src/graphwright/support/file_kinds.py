@@ -37,7 +37,7 @@ PACKAGE: Final = FileKind(
 _EXPORT: Final = 'export the model: torch.onnx.export(model, inputs, "model.onnx", dynamo=True)'
 _TF: Final = "convert the model with tf2onnx: python -m tf2onnx.convert"
 _WEIGHTS_ALONE: Final = "weights without a graph: export the model that they belong to as ONNX"
-_PICTURE: Final = "give the model; pictures go to run, as arrays"
+_PICTURE: Final = "give the model; a picture can be an input of a run, as an array"
 _UNPACK: Final = "unpack it, and give the model in it"
 _AGAIN: Final = "fetch the file again: the server sent a page in its place"
 
@@ -87,7 +87,7 @@ _MAGIC: Final = (
     (0, b"BZh", FileKind("compressed with bzip2", _UNPACK)),
     (0, b"7z\xbc\xaf\x27\x1c", FileKind("a 7z archive", _UNPACK)),
     (257, b"ustar", FileKind("a tar archive", _UNPACK)),
-    (0, b"\x93NUMPY", FileKind("a NumPy array", "give the model; arrays go to run")),
+    (0, b"\x93NUMPY", FileKind("a NumPy array", "give the model; an array can be an input of a run")),
     (0, b"\x7fELF", FileKind("a program or a shared object", "give the model that it was made from")),
     (0, b"ftrt", FileKind("a TensorRT engine", "give the .onnx it was built from")),
     (0, b"%PDF", FileKind("a PDF document", "give the model")),
@@ -151,7 +151,7 @@ def _archive(head: bytes) -> FileKind | None:
     if first in (b"metadata.json", b"config.json") and b"model.weights.h5" in head:
         return FileKind("a Keras model", f"{_TF} --keras FILE")
     if first.endswith(b".npy"):
-        return FileKind("a NumPy archive", "give the model; arrays go to run")
+        return FileKind("a NumPy archive", "give the model; an array can be an input of a run")
     return ZIP
 
 

@@ -69,7 +69,7 @@ States = Annotated[
     flag(
         "--state",
         "INPUT=OUTPUT",
-        "Keep an input as a state between runs: an output is its next value. Repeatable.",
+        "Keep INPUT between runs as a state, with OUTPUT as its next value. Repeatable.",
     ),
 ]
 EntryName = Annotated[

@@ -58,10 +58,10 @@ def _result(sample: Sample, sizes: Mapping[str, int], options: Options) -> Sampl
     except ModelError as error:
         message = error.diagnostics[0].message
         if sample.error and sample.error in message:
-            return SampleResult(sample, shapes, "refused, as it says")
-        return SampleResult(sample, shapes, "", f"refused: {message}")
+            return SampleResult(sample, shapes, "rejected, as declared")
+        return SampleResult(sample, shapes, "", f"rejected: {message}")
     if sample.error:
-        return SampleResult(sample, shapes, "", f"not refused with {sample.error!r}")
+        return SampleResult(sample, shapes, "", f"not rejected with {sample.error!r}")
     try:
         return _run(sample, shapes, module, arrays, options)
     except GraphwrightError as error:

@@ -49,7 +49,7 @@ def users_record(options: Options) -> Record | None:
         _warn(options, str(error))
         return None
     if record is None:
-        _warn(options, "it is no plain file of this user")
+        _warn(options, "it is not a regular file of this user")
         return None
     made_by = record.cpu, record.version
     if made_by != (cpu_model(), graphwright.__version__):

@@ -90,7 +90,7 @@ def test_no_shell_reads_the_command(tmp_path: Path) -> None:
     ("when", "code", "said"),
     [
         ("true {}", 1, "the command succeeds on the whole model"),
-        ("false", 2, "names no {}"),
+        ("false", 2, "must contain {}"),
         ("'false {}", 2, "is not a command"),
         ("no-such-program {}", 2, "cannot be run"),
         (f"{sys.executable} -c 'import time; time.sleep(9)' {{}}", 1, "the command takes more than"),

@@ -111,7 +111,7 @@ def _operator(name: str, node: Node, taken: Sequence[int]) -> Operator:
         if len(values) > MOST_PORTS or sum(len(value.type.dims) for value in values) > MOST_DIMS:
             raise NotServed("it has more inputs or outputs than an operator can have")
         if any(value.type.dtype.is_integer and value.type.dtype.bits < U8.bits for value in values):
-            raise NotServed("elements of less than a byte go in or out")
+            raise NotServed("it has inputs or outputs whose elements are smaller than a byte")
     ports = {position: port for port, position in enumerate(taken)}
     numbered = [(_type_number(value), ports.get(position, -1)) for position, value in enumerate(inputs)]
     return Operator(name, tuple(numbered), tuple(map(_type_number, node.outputs)))

@@ -72,7 +72,7 @@ def prepare(module: Module, isas: Sequence[str], options: Options) -> dict[str, 
     """
     run_passes(module, shape_passes(module, options), options)
     if module.symbols.undecided:
-        raise NotServed("its operators choose what they compute by dynamic sizes")
+        raise NotServed("what its operators compute depends on dynamic sizes")
     module.symbols.assume_of(None)
     module.symbols.demands_all = True  # only constraints that a decomposition adds
     records = run_passes(module, graph_passes(options), options)
@@ -84,7 +84,7 @@ def _prepare_for(isa: str, module: Module, records: Sequence[Record], options: O
     records = [*records, *run_passes(module, kernel_passes(TARGETS[isa], own), own)]
     refuse_unknown_ranks(module.main)
     if not partition(module.main).is_whole:
-        raise NotServed("it takes several programs")
+        raise NotServed("it needs several programs")
     return Prepared(module, records)
 
 

@@ -73,7 +73,7 @@ def _why_kept(node: Node) -> str:
         return "graphwright does not know the operator"
     if Trait.EFFECT in node.op.traits:
         return "it has side effects"
-    return "it chooses between forms of the model" if _chooses_by_sizes(node) else ""
+    return "it chooses between variants of the model by sizes" if _chooses_by_sizes(node) else ""
 
 
 def _chooses_by_sizes(node: Node) -> bool:

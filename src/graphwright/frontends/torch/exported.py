@@ -41,7 +41,7 @@ _IN_PLACE = (
 )
 
 _RANDOM = (
-    "an exported model draws no random numbers: call module.eval() before if they are for training, or let "
+    "an exported model draws no random numbers: call module.eval() first if only training needs them, or let "
     "them be an argument of forward"
 )
 
@@ -180,7 +180,9 @@ class _ProgramReader:
     def _demand_assumed_sizes(self) -> None:
         for relation, left, right in assumed_sizes(self._program.graph):
             if left != right:
-                self._builder.module.symbols.demand(relation, left, right, "a branch of forward on sizes")
+                self._builder.module.symbols.demand(
+                    relation, left, right, "a branch in forward that depends on sizes"
+                )
 
     # ---- results
 

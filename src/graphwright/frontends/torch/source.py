@@ -40,17 +40,17 @@ _HINTS = (
     ),
     (
         "data-dependent",
-        "write it with torch.cond or torch.where, or let the value be an argument of the module that is the "
-        "same in each call",
+        "write it with torch.cond or torch.where, or pass the value as an argument of the module that is "
+        "the same in each call",
     ),
     (
         "Constraints violated",
-        "the module fixes a size that dynamic_shapes says varies: leave it out there; sizes of 0 and 1 in "
-        "the examples are fixed as well",
+        "the module fixes a size that dynamic_shapes declares as dynamic: leave it out of dynamic_shapes; "
+        "sizes of 0 and 1 in the examples are fixed as well",
     ),
     (
         "dynamic_shapes",
-        "dynamic_shapes names the parameters of forward, each with a dict by axis: "
+        "dynamic_shapes is a dict from names of parameters of forward to dicts from axes to sizes: "
         "{'x': {0: torch.export.Dim('batch', max=64)}}",
     ),
 )
@@ -136,7 +136,7 @@ def converted(
     if inputs is None and kwargs is None:
         raise _no_examples("TorchScript, which has no types of its inputs,")
     if dynamic_shapes is not None:
-        message = "PyTorch converts TorchScript for the sizes of the examples alone"
+        message = "PyTorch converts TorchScript only for the sizes of the examples"
         raise ModelError(Diagnostic("examples", message, hint="export the module that it was made from"))
     with _quiet(), _refusals("the TorchScript module"):
         named = None if kwargs is None else dict(kwargs)
@@ -146,7 +146,7 @@ def converted(
 
 def _no_examples(what: str) -> ModelError:
     hint = "as in gw.compile(module, (x,)), or (x,), {'mask': mask}"
-    message = f"{what} is compiled with arguments of its forward, and none are given"
+    message = f"compiling {what} needs example arguments of its forward"
     return ModelError(Diagnostic("examples", message, hint=hint))
 
 
@@ -226,7 +226,7 @@ def _refusal(error: Exception, name: str) -> Diagnostic:
     said = " ".join(_lines(text)[:MOST_LINES])
     hint = next((hint for word, hint in _HINTS if word in text), "the error above says more")
     hint += f"; PyTorch suggests {', '.join(_lines(fixes))}" if fixes else ""
-    message = f"torch.export refuses {name}: {type(error).__name__}: {said}"
+    message = f"torch.export rejects {name}: {type(error).__name__}: {said}"
     return Diagnostic("export", message, user_line_of(error), hint)
 
 

@@ -57,7 +57,7 @@ def rule_set(options: Options) -> RuleSet:
         if rule.name not in wanted:
             off[rule.name] = "the option fusion_rules leaves it out"
         elif rule.level > options.opt_level:
-            off[rule.name] = f"it takes opt_level {rule.level} or more"
+            off[rule.name] = f"it needs opt_level {rule.level} or more"
     return RuleSet(rules, off)
 
 

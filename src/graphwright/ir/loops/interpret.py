@@ -52,7 +52,7 @@ def interpret(kernel: Kernel, buffers: dict[str, Array], sizes: dict[str, int]) 
         shape = tuple(evaluate(d, sizes) for d in parameter.shape)
         if array is None or array.shape != shape or array.dtype != parameter.dtype.numpy:
             found = "missing" if array is None else f"{array.dtype}{list(array.shape)}"
-            _fail(f"{parameter.name} must be {parameter.dtype}{list(shape)}, is {found}", kernel.name)
+            _fail(f"{parameter.name} must be {parameter.dtype}{list(shape)}, but is {found}", kernel.name)
         state.arrays[parameter.name] = array
     _run(kernel.body, state)
 

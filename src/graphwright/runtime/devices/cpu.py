@@ -23,7 +23,7 @@ T = TypeVar("T")
 _AnyShapes = Sequence[Sequence[int]]
 _KERNEL_FAULTS = {
     1: "an index is out of range",
-    2: "it does not take these sizes",
+    2: "it does not support these sizes",
     3: "it would access memory outside its operands",
 }
 """Return codes of the library's kernels; the runtime uses 3 for a kernel that it did not launch."""

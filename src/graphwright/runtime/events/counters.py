@@ -18,7 +18,7 @@ def available(names: Iterable[str]) -> tuple[str, ...]:
     counters.
     """
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise ValueError(f"counters are a list of names, not {names!r:.100}")
+        raise ValueError(f"counters must be a list of names, not {names!r:.100}")
     return tuple(name for name in names if _native.can_count(number_of(name)))
 
 

@@ -47,8 +47,8 @@ def compile(
         typer.Option(
             "--emit-sources",
             metavar="DIR",
-            help="Write each generated kernel to a C file in this new folder, which checks and times it; "
-            "build.sh builds and runs them.",
+            help="Write each generated kernel to this new folder, as a C program that checks and times it; "
+            "build.sh builds and runs all of them.",
             show_default=False,
         ),
     ] = None,

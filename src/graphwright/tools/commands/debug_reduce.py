@@ -24,7 +24,6 @@ from graphwright.tools.arguments import (
     parse_shapes,
     require_folder,
 )
-from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import write_npz
 from graphwright.tools.console import note, progress, say
 from graphwright.tools.debugging.ddmin import Budget
@@ -42,7 +41,7 @@ FEEDS: Final = "{feeds}"
 
 @with_options_of("plugins")
 def reduce(
-    model: ModelPath,
+    model: Annotated[Path, typer.Argument(help="The ONNX model.", metavar="MODEL", show_default=False)],
     when: Annotated[
         str,
         typer.Option(
@@ -128,7 +127,9 @@ def _words(when: str) -> list[str]:
     except ValueError as error:
         raise typer.BadParameter(f"{when!r} is not a command: {error}", param_hint="--when") from error
     if not any(PLACE in word for word in words):
-        raise typer.BadParameter("it names no {}, the path of a part", param_hint="--when")
+        raise typer.BadParameter(
+            "it must contain {}, which stands for the path of a part", param_hint="--when"
+        )
     return words
 
 

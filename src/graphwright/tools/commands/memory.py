@@ -167,7 +167,7 @@ def _show(used: Memory, measured: int | None, advice: Sequence[Advice]) -> None:
 
 def _program_row(program: ProgramMemory) -> list[str]:
     if program.timeline is None or program.shapes is None:
-        return [program.name, "known in a run", "-", "-"]
+        return [program.name, "known only in a run", "-", "-"]
     return [
         program.name,
         shapes_text(program.shapes),

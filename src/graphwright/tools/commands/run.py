@@ -32,7 +32,7 @@ def run(
         typer.Option(
             "--output",
             "-o",
-            help="Write the results: to an .npz or .json file all of them, to an .npy file a single one.",
+            help="Write the results: all of them to an .npz or .json file, or a single one to an .npy file.",
             show_default=False,
         ),
     ] = None,
@@ -42,7 +42,8 @@ def run(
 ) -> None:
     """Run a model once and show its results.
 
-    Inputs that are not given are random: standard normal, or 0 and 1 for integers; --seed repeats them.
+    Inputs that are not given are random: standard normal, or 0 and 1 for integers. The same --seed gives the
+    same inputs.
 
     \b
     [bold]Examples[/bold]

@@ -107,7 +107,7 @@ class _Request(FlagGroup):
                 "it needs two models, as in: view old.om new.om --diff", param_hint="--diff"
             )
         if self.onnx is not None and (self.diff or self.output is not None or len(self.stage or ()) > 1):
-            raise typer.BadParameter("it is one stage of one model, without a page", param_hint="--onnx")
+            raise typer.BadParameter("it writes one stage of one model, and no page", param_hint="--onnx")
         if self.input and not (self.measured or self.checked):
             raise typer.BadParameter(
                 "it needs --measure or --check, because nothing else runs the model", param_hint="--input"

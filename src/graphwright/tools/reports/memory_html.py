@@ -53,7 +53,7 @@ def _program(program: ProgramMemory) -> Iterator[str]:
     line = program.timeline
     yield f"<h2>{html_text(program.name or 'arena')}</h2>"
     if line is None or program.shapes is None:
-        yield "<p>Its sizes are known in a run alone.</p>"
+        yield "<p>Its sizes are known only during a run.</p>"
         return
     yield f"<p>{html_text(shapes_text(program.shapes))}: {_sentence(line)}</p>"
     if not line.buffers:

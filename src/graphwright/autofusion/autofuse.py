@@ -23,7 +23,7 @@ from graphwright.autofusion.source_metadata import copy_metadata
 from graphwright.autofusion.standalone import Standalone, build_standalone
 from graphwright.autofusion.traffic import Traffic, traffic
 from graphwright.compiler.pipeline import source_passes
-from graphwright.compiler.run_passes import Observer, run_passes
+from graphwright.compiler.run_passes import run_passes
 from graphwright.compiler.specs import input_specs
 from graphwright.config import Options
 from graphwright.cost.machine import Machine
@@ -103,7 +103,6 @@ def autofuse(
     standalone: bool = False,
     left: Mapping[str, str] | None = None,
     version: str = "",
-    observe: Observer = lambda name, product: None,
 ) -> Autofused:
     """Simplifies and fuses the model ``source``, and writes it as ONNX again.
 
@@ -125,7 +124,7 @@ def autofuse(
     module = _load(opened)
     with regions_of(module):
         passes = source_passes(options, _is_quantized)
-        run_passes(module, passes, options, observe)
+        run_passes(module, passes, options)
         before, operators = traffic(module), _operators(module)
         likely = likely_form(module, passes, options.verify) if library else None
         fusion = fuse_model(module, target, options)

@@ -70,8 +70,7 @@ def lower_within_budget(
     which duplicates their nodes in ``module``. A program that still exceeds it becomes one of the budget's
     faults.
     """
-    graph, updates = module.main, module.state_updates()
-    program = lower(graph, steps, module.symbols, weights, machine, streams, updates)
+    program = lower(module, steps, weights, machine, streams)
     if budget.most is None:
         return program
     sizes = _largest_sizes(module)
@@ -100,19 +99,18 @@ def _tighter(
     largest: Mapping[str, int],
 ) -> Iterator[Lowered]:
     """Lowerings with less and less peak memory: reordered, then with one more rematerialized value each."""
-    graph, updates = module.main, module.state_updates()
 
     def bytes_of(size: Dim) -> int:
         return max(0, evaluate(size, largest))
 
     def lowered() -> Lowered:
-        return lower(graph, steps, module.symbols, weights, machine, 1, updates, order=lambda same, _: same)
+        return lower(module, steps, weights, machine, order=lambda same, _: same)
 
-    steps = least_memory_steps(steps, assign_storage(graph, steps, weights, updates), bytes_of)
+    steps = least_memory_steps(steps, assign_storage(module, steps, weights), bytes_of)
     yield lowered()
     left = work_of(steps, bytes_of) // WORK_SHARE
     while True:
-        again = recompute(graph, steps, assign_storage(graph, steps, weights, updates), bytes_of, left)
+        again = recompute(module.main, steps, assign_storage(module, steps, weights), bytes_of, left)
         if again is None:
             return
         steps, left = again[0], left - again[1]

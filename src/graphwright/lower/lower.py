@@ -13,7 +13,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.arithmetic import operations_of
 from graphwright.ir.free_symbols import sizes_named
 from graphwright.ir.fused import op_names
-from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.symbols import Dim, SymbolTable, maximum, symbol
 from graphwright.ir.text import print_op
 from graphwright.ir.types import BOOL, U8, TensorType
@@ -69,32 +69,30 @@ class Lowered:
 
 
 def lower(
-    graph: Graph,
+    module: Module,
     steps: Sequence[SelectedNode],
-    symbols: SymbolTable,
     weights: Weights,
     machine: Machine,
     streams: int = 1,
-    updates: Mapping[int, int] | None = None,
     order: Order = order_steps,
 ) -> Lowered:
-    """Lowers one entry graph, whose ranks must all be known. Raises ModelError if tensors hold strings.
+    """Lowers the entry graph of ``module``, whose ranks must all be known. Raises ModelError if tensors hold
+    strings.
 
-    ``machine`` is the cost model that predicts the times of copies. ``updates`` maps the position of each
-    output that is the next value of a state to the input that is this state; the program updates these inputs
-    in place and does not return such outputs. ``order`` chooses the order of the steps if there is one
-    stream.
+    ``machine`` is the cost model that predicts the times of copies. ``order`` chooses the order of the steps
+    if there is one stream. The program updates states in place, and does not return their next values.
     """
+    graph, updates = module.main, module.state_updates()
     refuse_strings(graph)
     shape = ShapeProgramBuilder()
-    shape.bind_inputs(graph.inputs, symbols)
-    assignment = assign_storage(graph, steps, weights, updates)
+    shape.bind_inputs(graph.inputs, module.symbols)
+    assignment = assign_storage(module, steps, weights)
     if streams == 1:
         ordered = order(steps, assignment)
         if ordered is not steps:
-            steps, assignment = ordered, assign_storage(graph, ordered, weights, updates)
-    lowering = _Lowering(graph, shape, symbols, assignment, machine, streams)
-    return lowering.run(steps, [k for k in range(len(graph.outputs)) if k not in (updates or {})])
+            steps, assignment = ordered, assign_storage(module, ordered, weights)
+    lowering = _Lowering(graph, shape, module.symbols, assignment, machine, streams)
+    return lowering.run(steps, [k for k in range(len(graph.outputs)) if k not in updates])
 
 
 @dataclass

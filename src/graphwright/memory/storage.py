@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from graphwright.ir.constant import is_constant
-from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.launch import (
     Alias,
@@ -58,13 +58,11 @@ class Assignment:
     """The memory of the outputs, without those that are the next value of a state."""
 
 
-def assign_storage(
-    graph: Graph, steps: Sequence[SelectedNode], weights: Weights, updates: Mapping[int, int] | None = None
-) -> Assignment:
-    """Assigns a location to each value of ``graph``. ``updates`` maps the position of each output that is the
-    next value of a state to the input that is this state; such outputs get the location of their state.
+def assign_storage(module: Module, steps: Sequence[SelectedNode], weights: Weights) -> Assignment:
+    """Assigns a location to each value of the entry graph of ``module``. An output that is the next value of
+    a state gets the location of the state.
     """
-    return _Assigner(graph, weights, updates or {}).run(steps)
+    return _Assigner(module.main, weights, module.state_updates()).run(steps)
 
 
 class _Assigner:

@@ -202,6 +202,13 @@ def test_fused_gemm(activation: str, parameters: tuple[float, ...]) -> None:
     compare("FusedGemm", [normal(4, 3), normal(4, 5)], transA=1, **given)
 
 
+def test_fused_gemm_with_selu() -> None:
+    feeds = [normal(3, 4), normal(4, 5), normal(5)]
+    parameters = {"activation_alpha": 1.5, "activation_gamma": 1.1}
+    compare("FusedGemm", feeds, activation="Selu", **parameters)
+    compare("FusedGemm", feeds, activation="Selu", activation_beta=0.7, **parameters)
+
+
 def test_activations_that_are_not_known_or_lack_parameters_are_refused() -> None:
     feeds = [normal(1, 1, 3, 3), normal(1, 1, 1, 1)]
     assert "activation 'Sine' is not one of Relu" in refused("FusedConv", feeds, activation="Sine")

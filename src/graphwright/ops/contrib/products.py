@@ -15,16 +15,17 @@ from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import HardSwish, Relu, Sigmoid, Softplus, Softsign, Tanh
-from graphwright.ops.nn.activations import Elu, HardSigmoid, LeakyRelu, ThresholdedRelu
+from graphwright.ops.nn.activations import Elu, HardSigmoid, LeakyRelu, Selu, ThresholdedRelu
 from graphwright.ops.nn.conv import Conv
 
-_ACTIVATIONS: dict[str, tuple[int, Callable[..., Op]]] = {
-    "Relu": (0, Relu), "Sigmoid": (0, Sigmoid), "Tanh": (0, Tanh), "Softplus": (0, Softplus),
-    "HardSwish": (0, HardSwish), "Softsign": (0, Softsign), "LeakyRelu": (1, LeakyRelu), "Elu": (1, Elu),
-    "ThresholdedRelu": (1, ThresholdedRelu), "HardSigmoid": (2, HardSigmoid), "Clip": (2, Clip),
+_ACTIVATIONS: dict[str, tuple[Sequence[str], Callable[..., Op]]] = {
+    "Relu": ((), Relu), "Sigmoid": ((), Sigmoid), "Tanh": ((), Tanh), "Softplus": ((), Softplus),
+    "HardSwish": ((), HardSwish), "Softsign": ((), Softsign), "LeakyRelu": (("alpha",), LeakyRelu),
+    "Elu": (("alpha",), Elu), "ThresholdedRelu": (("alpha",), ThresholdedRelu),
+    "HardSigmoid": (("alpha", "beta"), HardSigmoid), "Selu": (("alpha", "gamma"), Selu),
+    "Clip": (("alpha", "beta"), Clip),
 }  # fmt: skip
-"""By name: the number of parameters, and the op that takes them."""
-_PARAMETERS = ("activation_alpha", "activation_beta", "activation_gamma")
+"""By name: the parameters, and the op that takes them."""
 
 
 def _activated(i: Importer, x: Value, parameters: Sequence[float]) -> Value:
@@ -34,7 +35,8 @@ def _activated(i: Importer, x: Value, parameters: Sequence[float]) -> Value:
         return x
     if name not in _ACTIVATIONS:
         raise i.fail(f"activation {name!r} is not one of {', '.join(_ACTIVATIONS)}")
-    count, make_op = _ACTIVATIONS[name]
+    needed, make_op = _ACTIVATIONS[name]
+    count = len(needed)
     if len(parameters) < count:
         raise i.fail(f"activation {name} needs {count} parameters, but {len(parameters)} are given")
     result: Value = i.emit(make_op(*map(float, parameters[:count])), x)
@@ -62,7 +64,8 @@ def _import_matmul(i: Importer) -> Value:
 
 
 def _import_gemm(i: OnnxImporter) -> Value:
-    given = (i.attr(name) for name in _PARAMETERS)
+    names, _ = _ACTIVATIONS.get(str(i.attr("activation", "")), ((), None))
+    given = (i.attr(f"activation_{name}") for name in names)
     return _activated(i, _GEMM(i), [value for value in given if value is not None])
 
 

@@ -17,7 +17,7 @@ from onnx import helper
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.errors import ModelError
+from graphwright.errors import FeedError, ModelError
 
 Array = np.ndarray[Any, Any]
 Feed = Sequence[Array | None]
@@ -316,6 +316,14 @@ def test_attention_after_a_cache(unidirectional: int) -> None:
 
 def test_attention_of_symbolic_sizes() -> None:
     compare("Attention", [normal(3, 7, 12), normal(12, 24), normal(24)], symbolic=True, num_heads=2)
+
+
+def test_a_mask_of_lengths_has_one_for_each_sequence_of_a_symbolic_batch() -> None:
+    feeds = [normal(2, 5, 12), normal(12, 24), normal(24)]
+    compare("Attention", [*feeds, ENDS], symbolic=True, num_heads=2)
+    model = one_node("Attention", [*feeds, ENDS_AND_STARTS], {"num_heads": 2}, ("y",), DOMAIN, True, ())
+    with pytest.raises(FeedError, match="axis 0 of input 'x0' is 4, not 2"):
+        gw.compile(model, options=REFERENCE)(*feeds, ENDS_AND_STARTS)
 
 
 @pytest.mark.parametrize("mask", [None, flags(2, 7), flags(2, 5, 7), ENDS], ids=["-", "2", "3", "1"])

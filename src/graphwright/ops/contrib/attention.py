@@ -91,7 +91,7 @@ def _not_padding(i: Importer, mask: Value, batch: Dim, keys: Dim) -> Value:
 
     The mask holds 0 or 1 for each key, [B, T] or [B, S, T]; or it is a vector: the lengths of the B
     sequences, the ends and then the starts of the keys of each sequence, or the lengths followed by
-    cumulative lengths.
+    cumulative lengths. A vector whose length is not known in terms of B must hold the B lengths.
     """
     if rank_of(mask) > 3:
         raise i.fail("a mask of 4 axes is not supported", hint="export the model with a mask of 2 or 3 axes")
@@ -100,7 +100,8 @@ def _not_padding(i: Importer, mask: Value, batch: Dim, keys: Dim) -> Value:
         return _unsqueeze_after_batch(i, visible_keys, 4 - rank_of(mask))
     count = mask.type.dims[0]
     positions = i.emit(Cast(I32), i.emit(Range((0, keys, 1))))
-    ends = mask if count == batch else i.emit(Slice((0,), (batch,), (0,), (1,)), mask)
+    longer = count in (2 * batch, 3 * batch + 2)
+    ends = i.emit(Slice((0,), (batch,), (0,), (1,)) if longer else Reshape((batch,)), mask)
     visible: Value = i.emit(Less(), positions, _unsqueeze_after_batch(i, ends, 3))
     if count == 2 * batch:
         starts = _unsqueeze_after_batch(i, i.emit(Slice((batch,), (2 * batch,), (0,), (1,)), mask), 3)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import graphwright as gw
+from graphwright.export.onnx import write_model
+from graphwright.frontends.onnx import load
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
@@ -94,16 +98,34 @@ def test_instance_normalization() -> None:
     )
 
 
-@pytest.mark.parametrize("per_group", [False, True])
-def test_group_normalization(per_group: bool) -> None:
-    x = normal(2, 6, 4, 5)
-    scale, bias = (normal(2), normal(2) + 1) if per_group else (normal(6), normal(6) + 1)
+def test_group_normalization() -> None:
+    x, scale, bias = normal(2, 6, 4, 5), normal(6), normal(6) + 1
     rows = standard(x.reshape(2, 2, 60), (2,), 1e-5).reshape(x.shape)
-    wide = [np.repeat(p, 3) if per_group else p for p in (scale, bias)]
-    expected = rows * wide[0][:, None, None] + wide[1][:, None, None]
+    expected = rows * scale[:, None, None] + bias[:, None, None]
     np.testing.assert_allclose(
-        run_reference(GroupNormalization(2, 1e-5, per_group), [x, scale, bias])[0], expected, rtol=1e-9
+        run_reference(GroupNormalization(2, 1e-5), [x, scale, bias])[0], expected, rtol=1e-9
     )
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        "float[2, 6, 4, 5] x, float[2] scale, float[2] bias",
+        "float[N, C, H, W] x, float[A] scale, float[B] bias",
+    ],
+)
+def test_group_normalization_of_opset_18_has_parameters_of_each_group(inputs: str) -> None:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18]> main ({inputs}) => (float[D, E, F, G] y) {{
+            y = GroupNormalization<num_groups = 2>(x, scale, bias)
+        }}"""
+    )
+    x, scale, bias = (a.astype(np.float32) for a in (normal(2, 6, 4, 5), normal(2), normal(2) + 1))
+    rows = standard(x.reshape(2, 2, 60), (2,), 1e-5)
+    expected = (rows * scale[:, None] + bias[:, None]).reshape(x.shape)
+    for source in (model, write_model(load(model)).with_weights()):
+        (y,) = gw.compile(source)(x, scale, bias)
+        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 9])

@@ -27,7 +27,6 @@ graphwright.ops.load()
 Sizes = dict[str, int]
 REFUSED_OPEN = {
     ("ConvInteger", 2): "a zero point for each feature of a single feature is one for all",
-    ("GroupNormalization", 3): "the number of groups decides what the parameters mean",
     ("QLinearConv", 1): "a scale of one element may be one for each feature",
     ("Resize", 26): "not_larger takes the least of ratios, which are numbers",
     ("Resize", 27): "not_smaller takes the largest of ratios, which are numbers",

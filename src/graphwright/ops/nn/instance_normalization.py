@@ -22,13 +22,15 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.symbols import floordiv, mod, product, symbol
+from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype, in_f32
 from graphwright.ops.core.common import like, need_dtype, quiet, rank_of, widened
 from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.normalization import (
     along_channels,
     channels,
@@ -74,26 +76,23 @@ class GroupNormalization(Op):
     """Normalizes each group of channels of each image x[N, C, D...] to mean 0 and variance 1, multiplies it
     by ``scale`` and adds ``bias`` (Wu and He 2018).
 
-    Scale and bias are [C], with ``per_group`` [groups] (ONNX opset 18). 16-bit floats are computed in f32.
+    Scale and bias are [C]. 16-bit floats are computed in f32.
     """
 
     groups: int
     epsilon: float = 1e-5
-    per_group: bool = False
 
     def verify(self) -> None:
         if self.groups < 1:
             raise InferError(f"{self.groups} groups: there must be at least 1")
 
     def infer(self, at: Inference, x: Fact, scale: Fact, bias: Fact) -> TensorType:
-        need_channels(at, x, *(() if self.per_group else (scale, bias)))
+        need_channels(at, x, scale, bias)
         if at.symbols.refutes_equal(mod(x.shape[1], self.groups), 0):
             raise at.fail(f"{x.shape[1]} channels are not a multiple of {self.groups} groups")
         at.equal(mod(x.shape[1], self.groups), 0, "remainder of channels over groups")
         for parameter in (scale, bias):
             need_dtype(at, parameter, {x.dtype}, "a parameter")
-            if self.per_group and parameter.shape != (self.groups,):
-                raise at.fail(f"a parameter is {parameter.type}; it must have one element for each group")
         return x.type
 
     @quiet
@@ -101,35 +100,49 @@ class GroupNormalization(Op):
         size = x[:1, :1].size if x.size else 0
         rows = widened(x).reshape(x.shape[0], self.groups, x.shape[1] // self.groups * size)
         normal = standardize(rows, (2,), self.epsilon)[0]
-        if self.per_group:
-            return like(normal * channels(scale, 3) + channels(bias, 3), x).reshape(x.shape)
         return like(normal.reshape(x.shape) * channels(scale, x.ndim) + channels(bias, x.ndim), x)
 
     def decompose(self, b: Builder, x: Value, scale: Value, bias: Value) -> Value:
         batch, count, *rest = x.type.dims
         rows = (batch, self.groups, floordiv(count, self.groups) * product(rest))
         normal = standardized(b, b(Reshape(rows, allow_zero=True), in_f32(b, x)), (2,), self.epsilon)[0]
-        if self.per_group:
-            normal = _affine(b, normal, scale, bias)
         result = b(Reshape(x.type.dims, allow_zero=True), normal)
-        return as_dtype(b, result if self.per_group else _affine(b, result, scale, bias), x.type.dtype)
+        return as_dtype(b, _affine(b, result, scale, bias), x.type.dtype)
 
 
 def _import_instance(i: Importer) -> Any:
     return i.emit(InstanceNormalization(float(i.attr("epsilon", 1e-5))), *i.inputs())
 
 
-def _import_group(i: OnnxImporter) -> Any:
-    """Scale and bias are per group in opset 18, and per channel from opset 21 on."""
+def _import_group(i: Importer) -> Any:
     groups, epsilon = int(i.required_attr("num_groups")), float(i.attr("epsilon", 1e-5))
-    return i.emit(GroupNormalization(groups, epsilon, i.version < 21), *i.inputs())
+    return i.emit(GroupNormalization(groups, epsilon), *i.inputs())
+
+
+def _import_group_18(i: OnnxImporter) -> Any:
+    """In opset 18, scale and bias have one element for each group."""
+    x, groups = i.input(0), int(i.required_attr("num_groups"))
+    parameters = [i.input(1), i.input(2)]
+    if rank_of(x) > 1:  # else the op is rejected
+        parameters = [_for_each_channel(i, p, groups, x.type.dims[1]) for p in parameters]
+    return i.emit(GroupNormalization(groups, float(i.attr("epsilon", 1e-5))), x, *parameters)
+
+
+def _for_each_channel(i: Importer, parameter: Value, groups: int, count: Dim) -> Value:
+    """The parameter of each channel, given those of the groups."""
+    dims = parameter.type.dims
+    if len(dims) != 1 or (isinstance(dims[0], int) and dims[0] != groups):
+        raise i.fail(f"a parameter is {parameter.type}; it must have one element for each of {groups} groups")
+    column = i.emit(Unsqueeze((1,)), parameter)
+    result: Value = i.emit(Reshape((-1,)), i.emit(Expand((groups, floordiv(count, groups))), column))
+    return result
 
 
 InstanceNormalization.onnx = {("InstanceNormalization", 6): _import_instance}
 InstanceNormalization.to_onnx = as_onnx("InstanceNormalization", epsilon="epsilon")
 GroupNormalization.to_onnx = as_onnx("GroupNormalization", num_groups="groups", epsilon="epsilon")
 GroupNormalization.onnx = {
-    ("GroupNormalization", 18): _import_group,
+    ("GroupNormalization", 18): ranked(_import_group_18),
     ("GroupNormalization", 21): _import_group,
 }
 _N, _H = symbol("N"), symbol("H")
@@ -143,16 +156,13 @@ InstanceNormalization.samples = (
 )
 GroupNormalization.samples = (
     *(Sample(GroupNormalization(2), (arg(t, 2, 6, 4, 5), arg(t, 6), arg(t, 6))) for t in (F32, F64, F16)),
-    Sample(GroupNormalization(3, 1e-2, per_group=True), (arg(F32, 2, 6, 5), arg(F32, 3), arg(F32, 3))),
+    Sample(GroupNormalization(3, 1e-2), (arg(F32, 2, 6, 5), arg(F32, 6), arg(F32, 6))),
     Sample(GroupNormalization(2), (arg(F32, _N, 4, _H, 3), arg(F32, 4), arg(F32, 4))),
     Sample(GroupNormalization(2), (arg(F32, 3, 4), arg(F32, 4), arg(F32, 4))),
     Sample(
         GroupNormalization(4),
         (arg(F32, 2, 6, 5), arg(F32, 6), arg(F32, 6)),
         "6 channels are not a multiple of 4 groups",
-    ),
-    Sample(
-        GroupNormalization(3, per_group=True), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "for each group"
     ),
     Sample(GroupNormalization(0), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "there must be at least 1"),
 )

@@ -106,7 +106,7 @@ def test_sizes_that_inputs_share_follow_from_one() -> None:
     ("shapes", "said"),
     [
         ({"x": (5, 63)}, "axis 1"),
-        ({"x": (5,)}, "1 sizes"),
+        ({"x": (5,)}, "1 size for input .x., which has 2 axes"),
         ({"x": (-1, 64)}, "negative"),
         ({"x": ("N", 64)}, "must be sequences of integers"),
         ({"q": (5, 64)}, "no input 'q'"),

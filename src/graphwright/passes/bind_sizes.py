@@ -16,7 +16,7 @@ from graphwright.ir.symbols import RELATIONS, Constraint, Expr, SymbolTable, sub
 from graphwright.ir.symbols import Dim as SymbolicDim
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass, field, replace
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.spelling import counted, did_you_mean, listed
 
 Shapes = Mapping[str, Sequence[Size]]
 """Shapes by input name: numbers, names (symbolic sizes, shared by name), ranges, or None for the size in the
@@ -41,7 +41,7 @@ def shape_inputs(module: Module, shapes: Shapes) -> None:
             inputs[name].type = TensorType(inputs[name].type.dtype, known)
             binding.open |= set(known)
         if len(known) != len(wanted):
-            message = f"{len(wanted)} sizes for input {name!r}, which has {len(known)} axes"
+            message = f"{counted(len(wanted), 'size')} for input {name!r}, which has {len(known)} axes"
             binding.faults.add("input-rank", message)
             continue
         for axis, (dim, size) in enumerate(zip(known, wanted, strict=True)):

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from graphwright.errors import Collector, FeedError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.symbols import SymbolError, evaluate, names_in, parse_constraint, parse_dim
-from graphwright.support.spelling import did_you_mean
+from graphwright.support.spelling import counted, did_you_mean
 
+UNKNOWN_SIZE = "unknown-size"
+"""The code of the error that sizes are not known."""
 MAX_EXAMPLE = 1 << 12
 """The largest size that an error gives as an example."""
 
@@ -45,7 +47,7 @@ def input_shapes(
             python = f"shapes={{{spec.name!r}: {'SIZES' if dims is None else tuple(fitting)}}}"
             hint = f"pass them, for example --shape {spec.name}:{example}, in Python {python}"
             faults.add(
-                "feed-size",
+                UNKNOWN_SIZE,
                 f"input {spec.name!r} has the sizes [{shown}], which are not all known",
                 hint=hint,
             )
@@ -65,9 +67,8 @@ def _bound_names(
         if wanted is None or spec.shape is None:
             continue
         if len(wanted) != len(spec.shape):
-            faults.add(
-                "feed-size", f"{len(wanted)} sizes for input {spec.name!r}, which has {len(spec.shape)}"
-            )
+            given = counted(len(wanted), "size")
+            faults.add("feed-size", f"{given} for input {spec.name!r}, which has {len(spec.shape)} axes")
             continue
         for axis, (dim, size) in enumerate(zip(spec.shape, wanted, strict=True)):
             if not isinstance(size, int):

@@ -15,6 +15,7 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.ir.sizes import Dim
 from graphwright.package.package import Package
 from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.feeds.input_shapes import UNKNOWN_SIZE
 from graphwright.runtime.memory_use import Memory
 from graphwright.runtime.model import Model
 from graphwright.support.spelling import counted
@@ -27,10 +28,14 @@ _UNSIZED = "memory: depends on dynamic dimensions; give --shape for each input"
 
 
 def is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
-    """Whether ``sizes`` have all dynamic dimensions of the inputs."""
+    """Whether ``sizes`` have all dynamic dimensions of the inputs. Raises FeedError if they conflict with the
+    inputs.
+    """
     try:
         input_sizes(specs, sizes)
-    except FeedError:
+    except FeedError as error:
+        if any(each.code != UNKNOWN_SIZE for each in error.diagnostics):
+            raise
         return False
     return True
 

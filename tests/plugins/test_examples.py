@@ -505,5 +505,5 @@ def test_a_kernel_may_say_how_far_it_reaches(tmp_path: Path) -> None:
     gw.plugins.load(tmp_path / "l2_normalize.py")
     model = gw.compile(node_model(*MODELS["l2_normalize"]))
     model(numbers(5, 50))
-    with pytest.raises(gw.FeedError, match="reaches 1000 bytes of operand 0, which has 996"):
+    with pytest.raises(gw.FeedError, match="accesses 1000 bytes of operand 0, which has 996"):
         model(numbers(3, 83))

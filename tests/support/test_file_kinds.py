@@ -99,7 +99,7 @@ KINDS = {
     "an OpenVINO model": OPENVINO,
     "an XML text": b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>",
     "a JSON text": json.dumps({"architectures": ["BertModel"]}).encode(),
-    "a text": "Ein Modell für Wörter: größer, höher.\n".encode() * 3,
+    "a text file": "Ein Modell für Wörter: größer, höher.\n".encode() * 3,
     "a TensorRT engine": b"ftrt" + bytes(60),
     "a program or a shared object": b"\x7fELF" + bytes(60),
     "a PDF document": b"%PDF-1.7\n",

@@ -26,7 +26,7 @@ static gw_status decode_shape(package *p, const json *shape, gw_tensor_info *inf
         symbols[axis] = json_text(item);
         sizes[axis] = -1;
         if (!symbols[axis] && (!json_integer(item, &sizes[axis]) || sizes[axis] < 0))
-            return malformed(p, "an input or output has a size that is none");
+            return malformed(p, "an input or output has an invalid size");
         axis++;
     }
     info->sizes = sizes;

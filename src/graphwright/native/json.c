@@ -252,7 +252,7 @@ bool json_parse(json_document *document, const char *text, size_t size, const ch
     p.at = document->text;
     bool done = parse_document(&p);
     if (done && p.at != document->text + size)
-        done = fault(&p, "something follows it");
+        done = fault(&p, "extra text follows it");
     document->values = p.values;
     *what = p.fault;
     if (!done)

@@ -222,7 +222,7 @@ gw_status link_program(package *p, const json *entry, int64_t number, executable
     int length = snprintf(name, sizeof name, "entries/%s/%" PRId64 "/%s/tasks.json",
                           json_text_of(entry, "name"), number, p->isa);
     if (!target || length >= (int)sizeof name)
-        return archive_damaged(&p->source, "a program is not there");
+        return archive_damaged(&p->source, "a program is missing");
     TRY(link_member(p, name, &program->tasks));
     if (!json_parse(&tasks, program->tasks.data, program->tasks.size, &fault))
         return archive_damaged(&p->source, fault);

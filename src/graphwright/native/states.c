@@ -17,7 +17,7 @@ static gw_status start_with_zeros(state *s) {
     for (int axis = 0; axis < s->info.rank; axis++) {
         if (s->info.sizes[axis] < 0)
             return fail(GW_STATUS_SHAPE,
-                        "state '%s' has open sizes: set it before the first run with "
+                        "state '%s' has dynamic dimensions: set it before the first run with "
                         "gw_state_set",
                         s->info.name);
         s->shape[axis] = s->info.sizes[axis];

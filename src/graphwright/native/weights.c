@@ -291,7 +291,7 @@ static gw_status read_header(reader *r) {
         return bad_header(r->a, fault);
     r->kinds = json_member(w->header.values, "__metadata__");
     if (!r->kinds || r->kinds->kind != JSON_OBJECT)
-        return bad_header(r->a, "it says nothing of its tensors");
+        return bad_header(r->a, "it does not describe its tensors");
     w->data = w->content.data + LENGTH + length;
     w->size = r->data_size = w->content.size - LENGTH - length;
     TRY(read_tensors(r));

@@ -111,7 +111,7 @@ def write_output(array: Array, target: Array | None, what: str) -> Array:
     if target is None or target is array:
         return array
     if target.shape != array.shape:
-        message = f"{what} has shape {array.shape}, not {target.shape}"
+        message = f"{what} has shape {array.shape}, but the array for it has shape {target.shape}"
         raise FeedError(Diagnostic("feed-shape", message))
     np.copyto(target, array, casting="no")
     return target

@@ -99,7 +99,7 @@ _PROGRAM: Final = re.compile(
 )
 """In the name of the first member of a program of torch.export."""
 _TAGS: Final = frozenset({2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26})
-"""Field numbers of ModelProto in onnx.proto, behind the IR version."""
+"""Field numbers of ModelProto in onnx.proto, after that of the IR version."""
 
 
 def kind_of(head: bytes, size: int) -> FileKind | None:
@@ -188,7 +188,7 @@ def _text(head: bytes) -> FileKind | None:
     if start and not re.search(rb"[^\t-\r -~\x80-\xff]", head) and _is_utf8(head):
         if len(head) < 4:  # the beginning of anything
             return FileKind(f"{len(head)} byte{'s' * (len(head) > 1)} long", _REWRITE)
-        return FileKind("a text", "give the model; .onnx files are binary")
+        return FileKind("a text file", "give the model; .onnx files are binary")
     return None
 
 

@@ -273,7 +273,10 @@ def test_masked_elements_have_no_value(doubler: gw.Model) -> None:
         ({"y": np.zeros((6, 4), np.float32).T}, "not strided"),
         ({"y": np.broadcast_to(np.float32(0), (4, 6)).copy().view(">f4")}, "not >f4"),
         ({"y": np.frombuffer(bytes(96), np.float32).reshape(4, 6)}, "not read-only"),
-        ({"y": np.zeros((4, 4), np.float32)}, r"output 'y' has shape \(4, 4\), not \(4, 6\)"),
+        (
+            {"y": np.zeros((4, 4), np.float32)},
+            r"output 'y' has shape \(4, 6\), but the array for it has shape \(4, 4\)",
+        ),
         ({"z": np.zeros((4, 6), np.float32)}, "there is no output 'z'"),
         (3, "out must be a mapping from names to arrays, not int"),
     ],

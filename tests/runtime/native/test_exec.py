@@ -513,7 +513,7 @@ def bad_feeds() -> Iterator[tuple[str, list[Any], list[Any] | None]]:
     yield "holds objects", [np.array([None] * 4)], None
     yield "neither an array", [[1.0, 2.0]], None
     yield "read-only", [x], [frozen]
-    yield r"has shape \(5,\), not \(4,\)", [x], [np.ones(5, np.float32)]
+    yield r"has shape \(4,\), but the array for it has shape \(5,\)", [x], [np.ones(5, np.float32)]
     yield "has not the bytes", [x], [np.ones(4, np.float64)]
     yield "2 outputs given", [x], [None, None]
 

@@ -142,7 +142,7 @@ static void *load_object(const char *name, gw_error *error) {
             return objects[i].handle;
     gw_part code = gw_contents_part(isa, name, ".so");
     if (!code.data || object_count == MOST_OBJECTS) {
-        gw_fail(error, GW_E_LOAD, "the kernels %s are not there", name);
+        gw_fail(error, GW_E_LOAD, "the kernels %s are missing", name);
         return NULL;
     }
     void *handle = gw_load_memory(code.data, code.size, error);

@@ -58,7 +58,7 @@ def need_groups(at: Inference, x: Fact, w: Fact, group: int) -> None:
     """Raises InferError unless the channels of ``x`` and the features of ``w`` [M, C/group, K...] are divided
     into ``group`` groups.
     """
-    at.equal(x.shape[1], w.shape[1] * group, "channels of the input and of the weight times groups")
+    at.equal(x.shape[1], w.shape[1] * group, "channels of the input, and channels of the weight times groups")
     at.divide(w.shape[0], group, "features of the weight")
 
 

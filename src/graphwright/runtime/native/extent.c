@@ -42,7 +42,7 @@ static bool holds(const launch *l, int64_t first, int64_t last, const double *en
             continue;
         double room = (double)l->plan->sizes[o->buffer] - (double)gw_operand_begin(l->plan, o);
         if (!(fabs(*ends) <= room))
-            return gw_fail(l->error, GW_E_PLAN, "task %lld reaches %g bytes of operand %lld, which has %g",
+            return gw_fail(l->error, GW_E_PLAN, "task %lld accesses %g bytes of operand %lld, which has %g",
                            (long long)l->index, fabs(*ends), (long long)k, room);
         if (l->reach)
             keep_reach(l, k, fabs(*ends));
@@ -59,7 +59,8 @@ static int64_t hook_of(const launch *l) {
 }
 
 static bool fail_arguments(const launch *l) {
-    return gw_fail(l->error, GW_E_PLAN, "task %lld: its kernel takes no such arguments", (long long)l->index);
+    return gw_fail(l->error, GW_E_PLAN, "task %lld: its kernel does not support these arguments",
+                   (long long)l->index);
 }
 
 static bool takes(const launch *l, gw_extent extent, double *out, int64_t hook) {
@@ -113,10 +114,11 @@ static bool launch_stays(const launch *l, double *out) {
     if (!takes(l, (gw_extent)(uintptr_t)l->links->extents[t->kernel], out, hook))
         return fail_arguments(l);
     if (!((double)grid <= out[GW_EXTENT_GRID]) || !(out[GW_EXTENT_SCRATCH] <= scratch))
-        return gw_fail(
-            l->error, GW_E_PLAN,
-            "task %lld has a grid of %lld and %g bytes of scratch, its kernel one of at most %g and %g",
-            (long long)l->index, (long long)grid, scratch, out[GW_EXTENT_GRID], out[GW_EXTENT_SCRATCH]);
+        return gw_fail(l->error, GW_E_PLAN,
+                       "task %lld has a grid of %lld and %g bytes of scratch, but its kernel allows a grid "
+                       "of %g and needs %g",
+                       (long long)l->index, (long long)grid, scratch, out[GW_EXTENT_GRID],
+                       out[GW_EXTENT_SCRATCH]);
     if (out[GW_EXTENT_ARGS] >= 0)
         return operands_hold(l, out, hook);
     const double *part = out + GW_EXTENT_FIRST, *end = part - (int64_t)out[GW_EXTENT_ARGS] * GW_PART_NUMBERS;

@@ -34,7 +34,7 @@ struct View {
         if (PyObject_GetBuffer(object, &buffer,
                                PyBUF_ND | PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0)) != 0) {
             PyErr_Clear();
-            return "is neither an array nor a contiguous buffer that may be used so";
+            return "is neither an array nor a contiguous buffer";
         }
         data = buffer.buf, bytes = buffer.len, rank = buffer.ndim, dims = buffer.shape;
         return nullptr;
@@ -233,7 +233,8 @@ struct Run {
 
     [[noreturn]] void raise_shape(nb::handle array, size_t i) const {
         nb::tuple expected = shape_of(p.program->outputs[i].dims, plan->registers);
-        nb::str text = nb::str("has shape {}, not {}").format(array.attr("shape"), expected);
+        nb::str text =
+            nb::str("has shape {}, but the array for it has shape {}").format(expected, array.attr("shape"));
         raise_feed("output", (int64_t)i, text.c_str());
     }
 

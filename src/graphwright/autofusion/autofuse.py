@@ -106,12 +106,12 @@ def autofuse(
 ) -> Autofused:
     """Simplifies and fuses the model ``source``, and writes it as ONNX again.
 
-    ``inline`` puts the nodes of fused regions in the graph, grouped, instead of functions. ``redo`` takes a
-    model that was fused here apart and fuses it again. With ``library``, the largest parts that one program
+    ``inline`` puts the nodes of fused regions in the graph, grouped, instead of functions. ``redo`` undoes an
+    earlier fusion of the model, and fuses it again. With ``library``, the largest parts that one program
     computes are functions as well, and compiled to operators for ONNX Runtime
-    (:class:`~graphwright.autofusion.onnxruntime.operator_library.Library`), but for the
-    functions ``left``, which says why. With ``standalone``, the model is also compiled to a library that
-    runs all of it (:class:`~graphwright.autofusion.standalone.Standalone`). Raises ModelError, with the code
+    (:class:`~graphwright.autofusion.onnxruntime.operator_library.Library`), but for the functions ``left``,
+    which says why. With ``standalone``, the model is also compiled to a library that runs all of it
+    (:class:`~graphwright.autofusion.standalone.Standalone`). Raises ModelError, with the code
     ``GW_ERROR_DUPLICATE_FUSION`` for such a model without ``redo``; OptionError, PluginError, ToolchainError.
     """
     wanted = options or Options.from_environment()

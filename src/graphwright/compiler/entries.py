@@ -103,7 +103,7 @@ class Single:
         return (self.module,)
 
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
-        """The executable; behind a dispatch if it has guards."""
+        """The executable, inside a dispatch if it has guards."""
         (only,) = compiled
         only = replace(only, records=(*self.records, *only.records))
         if self.general is None or not self.module.symbols.guards:

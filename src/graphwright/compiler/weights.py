@@ -23,8 +23,8 @@ WeightRanges = dict[Value, tuple[int, int]]
 def pack_read_constants(
     modules: Sequence[Module], selections: Sequence[Selection], shared: Weights | None
 ) -> tuple[Weights, list[WeightRanges]]:
-    """Packs the constants that the steps of all modules read behind ``shared``, each content once. Returns
-    the weights and, for each module, where its constants lie in them.
+    """Packs the constants that the steps of all modules read after those of ``shared``, each content once.
+    Returns the weights and, for each module, where its constants lie in them.
     """
     used = [_read_constants(m.main, s.steps) for m, s in zip(modules, selections, strict=True)]
     # no local refers to the arrays, so that packing frees them one by one

@@ -110,8 +110,8 @@ class KernelCosts:
             )
 
     def _arithmetic(self, node: Node, operations: int) -> float:
-        """Nanoseconds of so many ``operations`` on each element. A function of many operations takes as long
-        on half a vector; 64-bit elements need longer functions.
+        """Nanoseconds of ``operations`` operations on each element. A function of many operations takes as
+        long on half a vector; 64-bit elements need longer functions.
         """
         value = _iterated(node)
         slower = 64 / self.machine.vector_bytes if operations >= COSTLY else 1
@@ -174,7 +174,7 @@ class KernelCosts:
         self._add_spill(4 * length, [*again, *kept], parts)
 
     def _add_spill(self, row: int, again: Sequence[Value], parts: Parts) -> None:
-        """Rows of so many bytes that do not stay in the L1 cache until ``again`` are read again."""
+        """Adds the time for rows of ``row`` bytes that leave the L1 cache before ``again`` are read again."""
         held = row * (1 + len(again))
         if again and held > self.machine.l1.bytes:
             level = self.machine.l3 if held > self.machine.l2.bytes * ROW_SHARE // 100 else self.machine.l2

@@ -80,7 +80,7 @@ def _is_sum_step(node: Node, clipped: bool, literal: bool, first: bool) -> bool:
 
 
 def reread_values(kernel: KernelNodes, elements: Dim) -> tuple[list[Value], list[Value]]:
-    """Values of so many ``elements`` that passes after the first read again, once for each such pass:
+    """Values of ``elements`` elements that passes after the first read again, once for each such pass:
     operands of the kernel, and intermediate values.
     """
     made_in: dict[Value, int] = {}

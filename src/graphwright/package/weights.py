@@ -61,9 +61,9 @@ class Region:
         """Empty weights at its start."""
         return Weights(header_of({}), self.memory[:0].toreadonly(), {}, region=self)
 
-    def has_room(self, behind: Weights, size: int) -> bool:
-        """Whether ``size`` bytes fit after ``behind``, and nothing follows it yet."""
-        return self.end == len(behind.data) and self.end + size <= len(self.memory)
+    def has_room(self, existing: Weights, size: int) -> bool:
+        """Whether ``size`` bytes fit after ``existing``, and nothing follows it yet."""
+        return self.end == len(existing.data) and self.end + size <= len(self.memory)
 
 
 @dataclass(frozen=True)
@@ -208,30 +208,30 @@ def _all_runs(tensors: Mapping[str, Tensor], lines: Callable[[str], Array]) -> d
     return found
 
 
-def pack_weights(arrays: Mapping[str, Array | Deferred], behind: Weights | None = None) -> Weights:
+def pack_weights(arrays: Mapping[str, Array | Deferred], existing: Weights | None = None) -> Weights:
     """Packs ``arrays`` into one block of memory, with equal bytes stored once. The weights begin with
-    ``behind``, in the same memory if its region has room.
+    ``existing``, in the same memory if its region has room.
 
     The reference to each array is dropped when it has been copied, so that its memory can be freed.
     """
-    held, region = dict(arrays), None if behind is None else behind.region
+    held, region = dict(arrays), None if existing is None else existing.region
     del arrays
-    if behind is not None and region is not None:
+    if existing is not None and region is not None:
         with region.lock:
-            if region.has_room(behind, sum(aligned(_kind(each)[2]) for each in held.values())):
-                return _follow(behind, region, held)
-    if behind is not None:
-        held = {**behind.arrays, **held}
+            if region.has_room(existing, sum(aligned(_kind(each)[2]) for each in held.values())):
+                return _follow(existing, region, held)
+    if existing is not None:
+        held = {**existing.arrays, **held}
     _, size = lay_out({name: _kind(array) for name, array in held.items()})
     data = aligned_memory(size)
     tensors, end = _write(held, data, 0)
     return Weights(header_of(tensors), data[:end].toreadonly(), tensors)
 
 
-def _follow(behind: Weights, region: Region, held: dict[str, Array | Deferred]) -> Weights:
-    """``behind``, extended by the arrays of ``held`` in its region."""
+def _follow(existing: Weights, region: Region, held: dict[str, Array | Deferred]) -> Weights:
+    """``existing``, extended by the arrays of ``held`` in its region."""
     added, region.end = _write(held, region.memory, region.end)
-    tensors = {**behind.tensors, **added}
+    tensors = {**existing.tensors, **added}
     return Weights(header_of(tensors), region.memory[: region.end].toreadonly(), tensors, region=region)
 
 

@@ -37,8 +37,8 @@ def write_folder(path: Path, contents: Mapping[str, str | bytes | memoryview]) -
 
 @contextmanager
 def whole_folder(path: Path, contents: Mapping[str, str | bytes | memoryview]) -> Iterator[None]:
-    """As :func:`write_folder`, but that the folder takes its place at the end of the block, and goes if that
-    raises.
+    """As :func:`write_folder`, but the folder is moved to ``path`` at the end of the block, and deleted if
+    the block raises.
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")

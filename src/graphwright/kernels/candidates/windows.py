@@ -100,7 +100,7 @@ class _Slide:
         return _Tap(tuple(index), _all([self.within(index), *whole]))
 
     def within(self, index: Sequence[Dim], margin: Sequence[tuple[Dim, Dim]] = ()) -> Scalar:
-        """The condition that ``index`` is inside the input, extended by ``margin`` (before, behind)."""
+        """The condition that ``index`` is inside the input, extended by ``margin`` (before, after)."""
         margins = margin or [(0, 0)] * len(index)
         return _all([test for axis, i in enumerate(index) for test in self.tests(axis, i, *margins[axis])])
 

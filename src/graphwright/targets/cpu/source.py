@@ -55,7 +55,9 @@ class CSource:
     def unit(self, isa: Isa, symbols: Iterable[str]) -> str:
         """The translation unit that exports ``symbols``."""
         exported = "".join(f"GW_EXPORT int32_t {symbol}{SIGNATURE};\n" for symbol in symbols)
-        head = f"/* {c_comment(Path(self.file).name)}, behind what kernels for {isa.name} share */\n"
+        head = (
+            f"/* {c_comment(Path(self.file).name)}, after the code that all kernels for {isa.name} share */\n"
+        )
         return f'{head}{prelude()}\n{_DOUBLE}{exported}#line {self.line} "{self._shown}"\n{self.text}\n'
 
     def refused(self, error: ToolchainError) -> Diagnostic:

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import onnx
 import pytest
 
 import graphwright as gw
@@ -162,6 +163,21 @@ def test_programs_of_a_model_in_parts_are_listed() -> None:
     assert not used.is_known
     model.run(made.feeds[0])
     assert held(model) >= used.arena_held
+
+
+@pytest.mark.parametrize("shapes", [{"x": (5,)}, {"x": (5,), "parts": ()}])
+def test_sequences_among_the_inputs_have_no_sizes(shapes: dict[str, tuple[int, ...]]) -> None:
+    model = gw.compile(
+        onnx.parser.parse_model(
+            """<ir_version: 8, opset_import: ["": 17]>
+            main (seq(float[N]) parts, float[M] x) => (float[K] joined, float[M] y) {
+                joined = ConcatFromSequence<axis = 0>(parts)
+                y = Exp(x)
+            }"""
+        )
+    )
+    (program, *_) = model.memory(shapes).programs
+    assert program.shapes == {"x": (5,)}
 
 
 def test_other_devices_have_no_programs_or_plan_as_the_cpu_does() -> None:

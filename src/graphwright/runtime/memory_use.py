@@ -226,11 +226,10 @@ def _all_shapes(
     own = {spec.name for spec in entry.states}
     known: dict[str, Sequence[int | str | None]] = {n: shape for n, shape in states.items() if n in own}
     known |= _named(entry.feeds, given)
-    tensors = [spec for spec in entry.inputs if spec.dtype.element is None]
-    if given is None and any(spec.sizes is None and spec.name not in known for spec in tensors):
+    if given is None and any(spec.sizes is None and spec.name not in known for spec in entry.inputs):
         return None
-    found = input_shapes(tensors, known, entry.constraints)
-    return tuple(found.get(spec.name, ()) for spec in entry.inputs)
+    found = input_shapes(entry.inputs, known, entry.constraints)
+    return tuple(found[spec.name] for spec in entry.inputs)
 
 
 def _named(specs: Sequence[TensorSpec], given: AnyShapes | None) -> dict[str, tuple[int, ...]]:

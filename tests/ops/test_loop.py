@@ -127,6 +127,24 @@ def chain(length: int) -> Any:
     return model([loop], inputs, [f"y{length - 1}"])
 
 
+def test_a_condition_may_be_computed_from_values_of_unknown_rank() -> None:
+    source = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        main (float[N] x, int64 n, bool c) => (float[M] y) {
+            y = Loop(n, c, x) <body = one (int64 i, bool before, float[A] a) => (bool after, float[B] b) {
+                b = Add(a, x)
+                total = ReduceSum<keepdims = 0>(b)
+                limit = Constant<value_float = 20.0>()
+                after = Less(total, limit)
+            }>
+        }"""
+    )
+    source.graph.input[0].type.tensor_type.ClearField("shape")
+    for trips in (0, 3, 100):
+        feeds = {"x": np.array([1, 2], np.float32), "n": np.array(trips), "c": np.array(True)}
+        compare(source, feeds)
+
+
 def test_a_loop_that_takes_many_rounds_settles() -> None:
     assert isinstance(compiled(chain(20)).outputs[0].shape[0], str)
 

@@ -338,7 +338,7 @@ def _replace_by_true(i: Importer, graph: Graph, condition: Value) -> None:
 def _set_conditions(i: Importer, graph: Graph, conditions: Sequence[Value]) -> None:
     """Replaces output 0 of the body by ``conditions`` (one or none), as scalars."""
     build = inside(i, graph, last=True)
-    scalars = [c if c.type.shape == () else build(Reshape(()), c) for c in conditions]
+    scalars = [c if c.type.shape in ((), None) else build(Reshape(()), c) for c in conditions]
     names = graph.output_names
     graph.set_outputs([*scalars, *graph.outputs[1:]], [*names[: len(scalars)], *names[1:]])
 

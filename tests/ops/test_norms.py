@@ -90,6 +90,27 @@ def test_batch_normalization_decomposes_to_one_product_and_one_sum_per_element()
     np.testing.assert_allclose(actual, run_reference(BatchNormalization(), arrays)[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("stash_type", "name"), [(1, "float32"), (10, "float32"), (16, "bfloat16")])
+def test_statistics_of_layer_normalization_in_16_bits(stash_type: int, name: str) -> None:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 11, opset_import: ["": 23]>
+        main (float16[3, 8] x, float16[8] scale) => (float16[3, 8] y, float[3, 1] mean, float16[3, 8] z) {{
+            y, mean = LayerNormalization<stash_type = {stash_type}>(x, scale)
+            z = RMSNormalization<stash_type = {stash_type}>(x, scale)
+        }}"""
+    )
+    model.graph.output[1].ClearField("type")
+    x, scale = normal(3, 8).astype(np.float16), normal(8).astype(np.float16)
+    results = gw.compile(model)(x, scale)
+    y, mean, z = (a.astype(np.float64) for a in results)
+    assert [a.dtype.name for a in results] == ["float16", name, "float16"]
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(y, standard(wide, (1,), 1e-5) * scale, rtol=5e-3, atol=5e-3)
+    np.testing.assert_allclose(mean, wide.mean(1, keepdims=True), rtol=1e-2)
+    root = np.sqrt((wide * wide).mean(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(z, wide / root * scale, rtol=5e-3, atol=5e-3)
+
+
 def test_instance_normalization() -> None:
     x, scale, bias = normal(2, 3, 4, 5), normal(3), normal(3)
     expected = standard(x, (2, 3), 1e-5) * scale[:, None, None] + bias[:, None, None]

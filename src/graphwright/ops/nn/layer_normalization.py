@@ -132,27 +132,31 @@ def _trailing(axis: int, rank: int) -> tuple[int, ...]:
     return tuple(range(axis % max(rank, 1), rank))
 
 
-_F32, _F64 = 1, 11
-"""The supported values of ``stash_type``, as ONNX's ``TensorProto.DataType``."""
+_STASHED = {1: F32, 10: F16, 11: F64, 16: BF16}
+"""The supported values of ``stash_type``, as ONNX's ``TensorProto.DataType``. It is the dtype in which ONNX
+normalizes; 16-bit floats are normalized in f32 all the same.
+"""
 
 
-def _check_stash(i: Importer) -> None:
-    if i.attr("stash_type", _F32) not in (_F32, _F64):
-        raise i.fail("stash_type is neither f32 nor f64", hint="export the model with stash_type 1")
+def _stashed(i: Importer) -> DType:
+    dtype = _STASHED.get(i.attr("stash_type", 1))
+    if dtype is None:
+        raise i.fail(f"stash_type is not one of {', '.join(map(str, _STASHED.values()))}")
+    return dtype
 
 
 def _import_layer(i: OnnxImporter) -> Any:
-    _check_stash(i)
     op = LayerNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5)), i.output_count > 1)
+    dtype = BF16 if _stashed(i) == BF16 else F32
     results = i.emit(op, *i.inputs())
     if not op.statistics:
         return results
     y, *statistics = results
-    return (y, *(s if s.type.dtype == F32 else i.emit(Cast(F32), s) for s in statistics))
+    return (y, *(s if s.type.dtype == dtype else i.emit(Cast(dtype), s) for s in statistics))
 
 
 def _import_rms(i: Importer) -> Any:
-    _check_stash(i)
+    _stashed(i)
     return i.emit(RMSNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5))), *i.inputs())
 
 

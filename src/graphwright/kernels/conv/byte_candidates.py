@@ -12,7 +12,7 @@ from graphwright.kernels.candidates.context import Context, Contraction
 from graphwright.kernels.candidates.contractions import without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import candidate, contraction
-from graphwright.kernels.conv import byte_conv
+from graphwright.kernels.conv import byte_conv, byte_depthwise
 from graphwright.kernels.conv.sliding import sliding
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
@@ -21,10 +21,6 @@ from graphwright.ops.quantized.quantized import is_single
 
 _GROUP_CHANNELS = 4
 """The fewest input and output channels per group for which the kernel does not mostly multiply padding."""
-
-
-def _convolves(node: Node[ConvInteger]) -> bool:
-    return _conv_refusal(node) is None and is_constant(node.operand(1))
 
 
 def _conv_refusal(node: Node[ConvInteger]) -> str | None:
@@ -39,18 +35,35 @@ def _conv_refusal(node: Node[ConvInteger]) -> str | None:
     return None
 
 
+def _is_depthwise(node: Node[ConvInteger]) -> bool:
+    """Whether each group has one input channel, and images have at most two spatial axes."""
+    op, x, w = node.op, node.operand(0), node.operand(1)
+    if op.auto_pad or x.type.shape is None or len(x.type.dims) not in (3, 4):
+        return False
+    return w.type.is_static and w.type.sizes[1] == 1
+
+
+def _convolves(node: Node[ConvInteger]) -> bool:
+    return is_constant(node.operand(1)) and (_conv_refusal(node) is None or _is_depthwise(node))
+
+
 candidate(ConvInteger, serves=_convolves)(without_epilogue)
 
 
 @contraction(ConvInteger, lambda node: (1, 1), channel_axis=1)
 def byte_convolution(call: Contraction[ConvInteger], context: Context) -> Run | str:
+    """Convolves groups of channels, or each channel by itself."""
+    if call.epilogue != Epilogue():
+        return "the kernels cannot add or clip when they store"
+    refusal = _conv_refusal(call.node)
+    if refusal is not None or context.constant(call.operand(1)) is None:
+        return _depthwise(call, context) or refusal or "its weights are not constant"
+    return _grouped(call, context)
+
+
+def _grouped(call: Contraction[ConvInteger], context: Context) -> Run:
     """Packs channels in quads, then convolves."""
     op, x, w, zeros = call.node.op, call.operand(0), call.operand(1), call.operands[2:]
-    if call.epilogue != Epilogue():
-        return "the kernel cannot add or clip when it stores"
-    refusal = _conv_refusal(call.node)
-    if refusal is not None or context.constant(w) is None:
-        return refusal or "its weights are not constant"
     isa, groups = context.isa, op.group
     images, (features, cin, *kernel) = x.type.dims[0], w.type.sizes
     cout, taps = features // groups, prod(kernel)
@@ -84,3 +97,36 @@ def byte_convolution(call: Contraction[ConvInteger], context: Context) -> Run | 
         byte_conv.work_ns(isa, args),
     )
     return Run((interleave, convolution), temporaries=(quads,))
+
+
+def _depthwise(call: Contraction[ConvInteger], context: Context) -> Run | None:
+    """Convolves each channel by itself; None if groups have several, or if weights are not constant."""
+    op, x, w, zeros = call.node.op, call.operand(0), call.operand(1), call.operands[2:]
+    if not _is_depthwise(call.node) or context.constant(w) is None:
+        return None
+    images, features = x.type.dims[0], w.type.sizes[0]
+    window, y_dims = op.conv.windows(w.type.dims[2:]), call.node.output.type.dims[2:]
+    axes = sliding(window, x.type.dims[2:], y_dims)
+    x_zero, w_zero = (*zeros, None, None)[:2]
+    pixels = product(y_dims)
+    args = byte_depthwise.ByteDepthwiseArgs(*(
+        images, op.group, features // op.group, *axes.height_width, features * pixels, pixels,
+        int(w_zero is not None and not is_single(w_zero.type.dims)),
+        int(x.type.dtype == I8), int(w.type.dtype == I8),
+    ))  # fmt: skip
+    kh, kw = (1, *w.type.sizes[2:])[-2:]
+    weights = context.derived(
+        w,
+        "byte quads of each feature",
+        (byte_depthwise.packed_bytes(features, kh, kw),),
+        lambda out, array: byte_depthwise.pack(out, array.reshape(features, kh, kw)),
+    )
+    launch = call.launch(
+        byte_depthwise.SYMBOL,
+        byte_depthwise.ABI.ordered(x=x, w=weights, x_zero=x_zero, w_zero=w_zero, y=call.result),
+        args,
+        byte_depthwise.grid(args),
+        byte_depthwise.scratch_bytes(context.isa, args),
+        byte_depthwise.work_ns(context.isa, args),
+    )
+    return Run((launch,))

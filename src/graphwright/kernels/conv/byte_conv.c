@@ -235,17 +235,6 @@ GW_KERNEL(gw_conv_bytes_vnni) { return run(buf, arg, begin, end, scratch, WITH_V
 
 GW_KERNEL(gw_conv_bytes_wide) { return run(buf, arg, begin, end, scratch, AS_16_BITS); }
 
-struct bytes {
-    uint8_t x[VL];
-};
-
-/* VL bytes, one in each lane. */
-GW_INLINE vq spread(const uint8_t *p) {
-    vq x;
-    __asm__("vpmovzxbd %1, %0" : "=v"(x) : "m"(*(const struct bytes *)(const void *)p));
-    return x;
-}
-
 /* to[i] = the bytes at[0..rows)[i], each ^ flip; the byte of the first row is the lowest. */
 GW_INLINE void interleave(const uint8_t *at, int64_t pitch, int64_t rows, int64_t n, uint8_t flip, quad *to) {
     const vi flips = vi_set1((int32_t)(0x01010101u * flip));

@@ -8,8 +8,6 @@
 
 #define PANEL_ROW (NR * 4) /* bytes of a panel of B per quad of k */
 
-typedef uint16_t vu __attribute__((vector_size(sizeof(vi))));
-
 /* The start values of a tile (one number per row, or one per column), its destination `to`, and what a later
  * tile reads: so many cache lines from `ahead` on are prefetched to L2 for each run of k. */
 struct byte_tile {
@@ -20,24 +18,6 @@ struct byte_tile {
     const uint8_t *ahead;
     int64_t ahead_lines;
 };
-
-GW_INLINE vi quads_at(const uint8_t *p) { return *(const vi_any *)p; }
-/* a + b with wraparound, as an instruction: in C, signed overflow is undefined, and the compiler reorders
- * unsigned sums so that they take 1.3 times as long. */
-GW_INLINE vi wrapping_sum(vi a, vi b) {
-    __asm__("vpaddd %1, %0, %0" : "+v"(a) : "v"(b));
-    return a;
-}
-/* Widens even and odd bytes to 16 bits. */
-GW_INLINE vs even_unsigned(vi x) { return (vs)((vu)x & 0xff); }
-GW_INLINE vs odd_unsigned(vi x) { return (vs)((vu)x >> 8); }
-GW_INLINE vs even_signed(vi x) { return (vs)((vu)x << 8) >> 8; }
-GW_INLINE vs odd_signed(vi x) { return (vs)x >> 8; }
-/* Sums the bytes of each quad. */
-GW_INLINE vi quad_sums(vi x) {
-    const vs one = (vs){0} + 1;
-    return pairs_dot(even_unsigned(x), one) + pairs_dot(odd_unsigned(x), one);
-}
 
 /* tile[r][c] -= of_row[r] * of_column[c] */
 static void subtract_products(int32_t *tile, int64_t ld, int64_t rows, int64_t vectors, const int32_t *of_row,

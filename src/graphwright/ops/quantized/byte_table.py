@@ -33,10 +33,10 @@ class ByteTable(Op):
 _TABLE = tuple(37 * i % 256 for i in range(ENTRIES))
 _SIGNED = tuple(i - 128 for i in _TABLE)
 ByteTable.samples = (
-    Sample(ByteTable(), (arg(U8, symbol("N"), 300), arg(U8, values=_TABLE))),
-    Sample(ByteTable(), (arg(I8, 5, 67), arg(U8, values=_TABLE))),
-    Sample(ByteTable(), (arg(U8), arg(I8, values=_SIGNED))),
-    Sample(ByteTable(), (arg(I8, 0), arg(I8, values=_SIGNED))),
+    Sample(ByteTable(), (arg(U8, symbol("N"), 300), arg(U8, ENTRIES, values=_TABLE))),
+    Sample(ByteTable(), (arg(I8, 5, 67), arg(U8, ENTRIES, values=_TABLE))),
+    Sample(ByteTable(), (arg(U8), arg(I8, ENTRIES, values=_SIGNED))),
+    Sample(ByteTable(), (arg(I8, 0), arg(I8, ENTRIES, values=_SIGNED))),
     Sample(ByteTable(), (arg(U8, 4), arg(U8, 255)), "it must have 256 elements"),
     Sample(ByteTable(), (arg(F32, 4), arg(U8, 256)), "the input is f32"),
     Sample(ByteTable(), (arg(U8, 4), arg(F32, 256)), "the table is f32"),

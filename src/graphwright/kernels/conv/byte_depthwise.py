@@ -1,0 +1,153 @@
+"""Depthwise 2-D convolution of bytes: y = conv(x - x_zero, w - w_zero) in s32, row-major images.
+
+Each output channel reads one input channel. For a block of output rows, every input row is expanded once:
+each output column gets the *quad* of four neighboring pixels that it multiplies, so that one instruction
+multiplies four taps of a row, for any stride and dilation. Padding contains the zero point of x, and its
+products are subtracted from the start: (X - xz) W = X W - xz * sum(W). Signed weights without a zero point
+are multiplied as bytes if the CPU has VNNI, others as 16-bit integers W = w - w_zero. All arithmetic wraps
+like s32, so every variant and division into chunks gives the same bits. A 1-D convolution has h = 1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from graphwright.cost.predict import Work, predict
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.arguments import Arguments
+from graphwright.kernels.library.byte_tile import QUAD, Array
+from graphwright.kernels.library.extent import (
+    FLAG,
+    SIGNED,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    window_bounds,
+    within,
+)
+from graphwright.records import dataclass, replace
+from graphwright.targets.cpu.isa import Isa
+
+SYMBOL: Final = "gw_depthwise_bytes"
+WIDE: Final = "gw_depthwise_bytes_wide"
+"""The same kernel without VNNI, even on CPUs that have it."""
+_UNIT_PIXELS: Final = 4096
+"""Output pixels per unit, if they are whole rows."""
+
+
+@dataclass(frozen=True)
+class ByteDepthwiseArgs(Arguments):
+    """Trailing pads follow from oh and ow; strides of y are in elements."""
+
+    images: Dim
+    channels: Dim
+    """Input channels."""
+    multiplier: Dim
+    """Output channels per input channel."""
+    h: Dim
+    w: Dim
+    oh: Dim
+    ow: Dim
+    kh: Dim
+    kw: Dim
+    stride_h: Dim
+    stride_w: Dim
+    pad_top: Dim
+    pad_left: Dim
+    dilation_h: Dim
+    dilation_w: Dim
+    y_n: Dim
+    y_c: Dim
+    w_zero_step: Dim
+    """0 if all output channels share one ``w_zero``, else 1."""
+    x_signed: Dim
+    w_signed: Dim
+
+
+ABI: Final = Abi("byte_depthwise", ("x", "w", "x_zero", "w_zero", "y"), ByteDepthwiseArgs.names())
+"""``w`` is packed (:func:`pack`); zero points may be absent; ``y`` is ignored if there is a hook. The hook,
+or a null pointer, comes next; its tile is s32, its rows are the output channels, its columns the output
+pixels row by row.
+"""
+
+
+def packed_bytes(features: int, kh: int, kw: int) -> int:
+    """Bytes of the packed weights of ``features`` output channels."""
+    return features * QUAD * (1 + kh * -(-kw // QUAD))
+
+
+def pack(out: Array, w: Array) -> None:
+    """Packs weights [features, kh, kw] of u8 or s8 into the bytes ``out``. For each feature: the sum of its
+    weights, then its rows in quads.
+    """
+    features, kh, kw = w.shape
+    padded = np.zeros((features, kh, -(-kw // QUAD) * QUAD), np.uint8)
+    padded[..., :kw] = w.view(np.uint8)
+    target = out.view(np.uint8).reshape(features, -1)
+    target[:, QUAD:] = padded.reshape(features, -1)
+    target[:, :QUAD] = w.sum(axis=(1, 2), dtype=np.int32).reshape(features, 1).view(np.uint8)
+
+
+def _quads(args: ByteDepthwiseArgs) -> Dim:
+    """Quads per row of a window."""
+    return ceildiv(args.kw, QUAD)
+
+
+def _unit_rows(args: ByteDepthwiseArgs) -> Dim:
+    """Output rows per unit."""
+    return minimum(args.oh, maximum(floordiv(_UNIT_PIXELS, maximum(args.ow, 1)), 1))
+
+
+def grid(args: ByteDepthwiseArgs) -> Dim:
+    """The number of units of work: images, output channels, blocks of output rows (fastest)."""
+    return args.images * args.channels * args.multiplier * ceildiv(args.oh, maximum(_unit_rows(args), 1))
+
+
+def scratch_bytes(isa: Isa, args: ByteDepthwiseArgs) -> Dim:
+    """The bytes of the weights of a channel, of input rows with their pads, and of these rows expanded."""
+    columns = ceildiv(args.ow, isa.lanes) * isa.lanes
+    line = columns * args.stride_w + QUAD * _quads(args) * args.dilation_w + isa.vector_bytes
+    rows = maximum((_unit_rows(args) - 1) * args.stride_h + (args.kh - 1) * args.dilation_h + 1, 0)
+    weights = 2 * args.kh * _quads(args)
+    return QUAD * (weights + rows * (_quads(args) * columns + ceildiv(line, QUAD)))
+
+
+def work_ns(isa: Isa, args: ByteDepthwiseArgs) -> Dim:
+    """The predicted time on one core, in nanoseconds: expanding rows, and the products of quads."""
+    vectors = args.images * args.channels * args.multiplier * args.oh * ceildiv(args.ow, isa.lanes)
+    products = 2 if isa.vector_bytes == 64 else 8
+    cycles = vectors * _quads(args) * (args.kh * products + 6 * args.stride_h)
+    return predict(Work(cycles=floordiv(cycles, 2)), isa.machine)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """The memory that the kernels access."""
+    a = ByteDepthwiseArgs(*map(symbol, ABI.args))
+    features = a.channels * a.multiplier
+    extent = Extent(
+        SYMBOL,
+        ABI.args,
+        ABI.ordered(
+            x=dense(1, a.images, a.channels, a.h, a.w),
+            w=dense(QUAD, features, 1 + a.kh * _quads(a)),
+            x_zero=dense(1, 1, optional=True),
+            w_zero=Reach(1, ((features, a.w_zero_step),), optional=True),
+            y=Reach(4, ((a.images, a.y_n), (features, a.y_c), (a.oh * a.ow, 1)), unhooked=True),
+        ),
+        grid=grid(a),
+        scratch=scratch_bytes(isa, a),
+        bounds=window_bounds(ABI.args)
+        | within(SIGNED, "y_n", "y_c")
+        | within(FLAG, "w_zero_step", "x_signed", "w_signed"),
+        tiles=Tiles(a.images, features, a.oh * a.ow),
+    )
+    return extent, replace(extent, symbol=WIDE)
+
+
+def header(isa: Isa) -> str:
+    """The generated header of ``byte_depthwise.c``."""
+    return f"{ABI.c_text()}#define UNIT_PIXELS {_UNIT_PIXELS}\n"

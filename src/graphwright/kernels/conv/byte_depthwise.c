@@ -52,11 +52,12 @@ static int32_t weight_at(const struct conv *g, quad weights, int64_t tap, int32_
     return (g->s.w_signed ? (int8_t)x : x) - zero;
 }
 
-/* Reads the packed weights of a channel; those with a zero point, or unsigned ones, are not bytes any more. */
+/* Reads the packed weights of a channel; those with a zero point, or unsigned ones, are not bytes any more.
+ */
 static void read_weights(const struct conv *g, int64_t channel, struct weights *to) {
     const int64_t taps = g->s.kh * g->quads;
     const quad *packed = (const quad *)(const void *)g->w + channel * (1 + taps);
-    const int32_t zero = !g->w_zero ? 0
+    const int32_t zero = !g->w_zero      ? 0
                          : g->s.w_signed ? (int8_t)g->w_zero[channel * g->s.w_zero_step]
                                          : g->w_zero[channel * g->s.w_zero_step];
     const uint32_t sum = packed[0] - (uint32_t)(g->s.kh * g->s.kw) * (uint32_t)zero;
@@ -264,7 +265,8 @@ static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8
     quad *all = (quad *)(void *)scratch, *expanded = all + 2 * taps;
     struct weights w = {.even = all, .odd = all + taps};
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t plane = unit / blocks, first = unit % blocks * rows, last = smaller(s->oh, first + rows);
+        const int64_t plane = unit / blocks, first = unit % blocks * rows,
+                      last = smaller(s->oh, first + rows);
         const int64_t top = first * s->stride_h - s->pad_top;
         const int64_t count = (last - 1 - first) * s->stride_h + (s->kh - 1) * s->dilation_h + 1;
         const struct block o = {plane / features, plane % features, first, last, top, top + count};

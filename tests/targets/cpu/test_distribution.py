@@ -26,6 +26,13 @@ kernel mish(x: f32[n], y: f32[n], z: f32[n]) sizes(n) {
   }
 }
 """
+SWAPPED = """
+kernel swapped(x: f32[n], y: f32[n]) sizes(n) {
+  vector v < n {
+    y[v - v % 2 + (v + 1) % 2] = tanh(exp(x[v]))
+  }
+}
+"""
 SIZES = (0, 1, 15, 16, 17, 16 * BLOCK - 1, 16 * BLOCK, 16 * BLOCK + 1, 16 * BLOCK + 47, 5003)
 
 
@@ -98,6 +105,16 @@ def test_a_result_may_overwrite_its_operand(isa: Isa) -> None:
     assert library["mish"](pointers, (ctypes.c_int64 * 1)(n), ctypes.c_int64(0), ctypes.c_int64(1), None) == 0
     assert operand.tobytes() == apart["y"].tobytes()
     assert other.tobytes() == apart["z"].tobytes()
+
+
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+def test_results_may_be_stored_anywhere(isa: Isa) -> None:
+    """Neighbors change places, and so each lane has an offset of its own."""
+    kernel, n = parse_kernel(SWAPPED), 32 * BLOCK + 70
+    x = np.random.default_rng(0).uniform(-5, 5, n).astype(np.float32)
+    made = outputs(compiled((kernel,), isa), kernel, {"x": x, "y": np.zeros_like(x)}, {"n": n}, ["y"])
+    wanted = np.tanh(np.exp(x.astype(np.float64))).reshape(-1, 2)[:, ::-1].ravel()
+    np.testing.assert_allclose(made["y"], wanted, rtol=1e-5, atol=4e-6)
 
 
 def test_specials_pass_through_a_chain() -> None:

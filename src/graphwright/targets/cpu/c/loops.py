@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from graphwright.ir.loops.nodes import (
     Kind,
@@ -97,6 +97,10 @@ class Loops(Accumulations):
         indent = "    " * self.depth
         self.lines[start:start] = [indent + declaration for declaration, _ in waiting]
 
+    def late_if_possible(self, loop: Loop, copies: int) -> AbstractContextManager[None]:
+        """Delays the stores of ``copies`` steps of a vector loop, if there are several and they may wait."""
+        return self.late() if copies > 1 and stores_may_wait(loop, loop.axis) else nullcontext()
+
     def vector_loop(self, loop: Loop, first: str = "0", last: str | None = None) -> None:
         """Emits steps of whole vectors, then one step with the lanes beyond the end masked off."""
         count = lanes_of(loop, self.support.isa.vector_bytes)
@@ -156,9 +160,9 @@ class Loops(Accumulations):
     ) -> None:
         """Emits the loop over steps of ``copies`` whole vectors."""
         width = count * copies
-        late = self.late() if copies > 1 and stores_may_wait(loop, loop.axis) else nullcontext()
         steps = [f"({axis} + {copy * count})" if copy else axis for copy in range(copies)]
-        with self.block(f"for (; {axis} + {width} <= {end}; {axis} += {width})"), late:
+        head = f"for (; {axis} + {width} <= {end}; {axis} += {width})"
+        with self.block(head), self.late_if_possible(loop, copies):
             self.prefetch(loop, steps, count)
             for copy, step in enumerate(steps):
                 self.one_step(loop, step, Lanes(loop.axis, count), partials, copy, braces=copies > 1)
@@ -190,7 +194,7 @@ class Loops(Accumulations):
                 self.line(f"{step} = 0;")
                 for copies in sorted({self.copies(loop), 1}, reverse=True):
                     head = f"for (; {step} + {copies} <= {count}; {step} += {copies})"
-                    with self.block(head), self.late():
+                    with self.block(head), self.late_if_possible(loop, copies):
                         numbers = [f"{step} + {copy}" if copy else step for copy in range(copies)]
                         positions = [self.fresh(loop.axis) for _ in numbers]
                         for number, position in zip(numbers, positions, strict=True):

@@ -108,7 +108,8 @@ def show_graph(model: Model) -> dict[str, Dim]:
     for title, weights in (("weights", package.weights), ("weights for recompiling only", package.spare())):
         tensors = weights.tensors.values()
         if tensors or title == "weights":
-            say(f"{title}: {len(tensors)} tensors, {bytes_text(sum(tensor.size for tensor in tensors))}")
+            size = bytes_text(sum(tensor.size for tensor in tensors))
+            say(f"{title}: {counted(len(tensors), 'tensor')}, {size}")
     return spans
 
 
@@ -116,14 +117,12 @@ def traffic_line(nodes: Sequence[NodeTraffic], module: Module) -> str:
     """The number of kernels, and the bytes that they read and write, fused and if each op were a kernel."""
     fused, unfused = total_of(nodes)
     ops, kernels = counted(sum(len(node.ops) for node in nodes), "op"), counted(len(nodes), "kernel")
-    saved = f", {100 - 100 * fused.total / unfused.total:.0f} % less" if unfused.total else ""
-    guessed = (
-        "" if all(v.type.is_static for v in module.main.inputs) else " (dynamic dimensions are estimated)"
-    )
-    return (
-        f"{ops} in {kernels}: a run reads and writes {bytes_text(fused.total)}; "
-        f"op by op it is {bytes_text(unfused.total)}{saved}{guessed}"
-    )
+    is_static = all(value.type.is_static for value in module.main.inputs)
+    text = f"{ops} in {kernels}: a run reads and writes {bytes_text(fused.total)}"
+    if unfused.total:
+        text += f", {100 - 100 * fused.total / unfused.total:.0f} % less than with a kernel for each op"
+        text += f" ({bytes_text(unfused.total)})"
+    return text if is_static else f"{text}; dynamic dimensions are estimated"
 
 
 def show_traffic(module: Module) -> None:
@@ -138,9 +137,8 @@ def show_traffic(module: Module) -> None:
 
 def _show_ops(module: Module) -> None:
     counts = op_counts(module)
-    alone = counts["count"] - counts["fused"]
-    inside = f"{counts['fused']} in {counts['fused_regions']} fused regions"
-    say(f"ops: {counts['count']}, {inside}, {alone} outside")
+    regions = counted(counts["fused_regions"], "fused region")
+    say(f"ops: {counts['count']}, {counts['fused']} of them in {regions}")
     table([[str(count), name] for name, count in counts["by_name"].items()] or [["none"]])
     say(traffic_line(traffic_of(module), module))
 
@@ -149,7 +147,8 @@ def show_target(target: TargetCode) -> None:
     """Shows the tasks, kernels and NumPy ops of one program for one ISA."""
     found = target_facts(target)
     tasks, kernels = found["tasks"], found["kernels"]
-    say(f"tasks for {target.name}: {sum(tasks.values())}, {found['shape_instructions']} shape instructions")
+    instructions = counted(found["shape_instructions"], "instruction")
+    say(f"tasks for {target.name}: {sum(tasks.values())}; shape program: {instructions}")
     table([[str(count), kind] for kind, count in tasks.items()] or [["none"]])
     say(f"kernels: {kernels['library']} of the library, {kernels['generated']} generated")
     if found["numpy_ops"]:

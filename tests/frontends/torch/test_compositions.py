@@ -150,6 +150,14 @@ def test_histogram_counts() -> None:
     equal(lambda x: torch.histc(x, 5, 0, 9), x)
 
 
+@pytest.mark.parametrize("n", [1, 4, 5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_frequencies(n: int, dtype: torch.dtype) -> None:
+    x = torch.ones(1, dtype=dtype)
+    equal(lambda x: x * torch.fft.fftfreq(n, 0.3, dtype=dtype), x)
+    equal(lambda x: x * torch.fft.rfftfreq(n, 0.3, dtype=dtype), x)
+
+
 @BOUNDED
 @given(st.sampled_from((1, 2, 5)), st.integers(1, 9), st.integers(1, 4), st.integers(0, 4), DTYPES, SEEDS)
 def test_windows_that_overlap(

@@ -92,6 +92,40 @@ def test_arithmetic_is_that_of_numpy() -> None:
     close(ran(forward, x, y), expected)
 
 
+def test_complex_tensors_are_made_and_filled() -> None:
+    """As in Fourier neural operators, which write modes to a tensor of zeros, and in rotary embeddings."""
+
+    def forward(module: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+        modes = torch.zeros(3, 4, 4, dtype=torch.cfloat)
+        modes[:, :2, -3:] = torch.polar(x, y)[:, 2:, :3]
+        ones = modes.new_ones(4), torch.ones_like(modes)
+        filled = torch.full((2, 4), 1 - 2j), modes.new_full((4,), 3j), *ones
+        return (*map(torch.view_as_real, (modes, modes.tril(), *filled)),)
+
+    x, y = np.abs(SIGNAL[:, :4, :4]), SIGNAL[:, 2:, 4:]
+    modes = np.zeros((3, 4, 4), np.complex64)
+    modes[:, :2, -3:] = (x * np.exp(1j * y))[:, 2:, :3]
+    filled = np.full((2, 4), 1 - 2j), np.full(4, 3j), np.ones(4), np.ones_like(modes)
+    close(ran(forward, x, y), tuple(parts(each + 0j) for each in (modes, np.tril(modes), *filled)))
+
+
+def test_products_and_sums_of_matrices() -> None:
+    def forward(module: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+        z = torch.complex(x, y)
+        made = (
+            torch.nn.functional.linear(z, z[0], z[0, 0]),
+            torch.addmm(z[0], z[1], z[2], beta=0.5, alpha=2),
+            torch.baddbmm(z, z, z),
+            z[0] @ z[1, 0],
+        )
+        return (*map(torch.view_as_real, made),)
+
+    x, y = SIGNAL[:, :4, :4], SIGNAL[:, 2:, 4:]
+    z = x + 1j * y
+    made = z @ z[0].T + z[0, 0], 0.5 * z[0] + 2 * z[1] @ z[2], z + z @ z, z[0] @ z[1, 0]
+    close(ran(forward, x, y), tuple(map(parts, made)))
+
+
 def test_rotary_embeddings_with_a_complex_buffer() -> None:
     def forward(module: Any, x: torch.Tensor) -> Any:
         z = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))

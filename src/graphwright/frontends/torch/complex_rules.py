@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 from torch import fx
+from torch._decomp import global_decomposition_table
 from torch._subclasses.complex_tensor import ComplexTensor
 from torch._subclasses.complex_tensor._ops.common import lookup_complex
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -27,6 +28,8 @@ def on_parts(node: fx.Node) -> fx.GraphModule | None:
     if mode is None:
         return None
 
+    table: dict[Any, Any] = global_decomposition_table["post_autograd"]
+
     def call(*given: torch.Tensor) -> Any:
         parts = iter(given)
         values = {each: _joined(fake, parts) for each, fake in zip(inputs, fakes, strict=True)}
@@ -34,7 +37,7 @@ def on_parts(node: fx.Node) -> fx.GraphModule | None:
         if node.target in _PRODUCTS:
             arguments = tuple(_tensor(each, node.meta["val"].dtype) for each in arguments)
         target: Any = node.target
-        rule = _RULES.get(target) or lookup_complex(target, *arguments, **named)
+        rule: Any = _RULES.get(target) or lookup_complex(target, *arguments, **named) or table.get(target)
         if rule is None:
             raise NotImplementedError  # a RuntimeError, so one of REFUSALS: ends the trace
         return tree_map(_parts, rule(*arguments, **named))
@@ -64,8 +67,41 @@ def _power(x: Any, exponent: Any) -> Any:
     return rule(x, _tensor(exponent, x.dtype))
 
 
+def _addmm(x: Any, a: Any, b: Any, *, beta: complex = 1, alpha: complex = 1) -> Any:
+    return _scaled(x, beta) + _scaled(torch.mm(a, b), alpha)
+
+
+def _scaled(x: Any, factor: complex) -> Any:
+    return x if factor == 1 else x * _tensor(factor, x.dtype)
+
+
+def _polar(length: torch.Tensor, angle: torch.Tensor) -> ComplexTensor:
+    return ComplexTensor(length * angle.cos(), length * angle.sin())
+
+
+def _full(size: Any, value: complex, dtype: torch.dtype | None = None, **_: Any) -> ComplexTensor:
+    real = (dtype or torch.get_default_dtype().to_complex()).to_real()
+    return ComplexTensor(*(torch.full(size, part, dtype=real) for part in (value.real, value.imag)))
+
+
+def _new_full(x: torch.Tensor, size: Any, value: complex, dtype: Any = None, **_: Any) -> ComplexTensor:
+    return _full(size, value, dtype or x.dtype)
+
+
 _PRODUCTS: Final = frozenset({_aten.mul.Tensor, _aten.mul.Scalar, _aten.div.Tensor, _aten.div.Scalar})
-_RULES: Final[Mapping[Any, Callable[..., Any]]] = {_aten.pow.Tensor_Scalar: _power}
+_RULES: Final[Mapping[Any, Callable[..., Any]]] = {
+    _aten.pow.Tensor_Scalar: _power,
+    _aten.addmm.default: _addmm,
+    _aten.polar.default: _polar,
+    _aten.full.default: _full,
+    _aten.zeros.default: lambda size, **named: _full(size, 0, **named),
+    _aten.ones.default: lambda size, **named: _full(size, 1, **named),
+    _aten.empty.memory_format: lambda size, **named: _full(size, 0, **named),
+    _aten.scalar_tensor.default: lambda value, **named: _full((), value, **named),
+    _aten.new_full.default: _new_full,
+    _aten.new_zeros.default: lambda x, size, **named: _new_full(x, size, 0, **named),
+    _aten.new_ones.default: lambda x, size, **named: _new_full(x, size, 1, **named),
+}
 
 
 def _fake_parts(fake: Any) -> Sequence[Any]:

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from graphwright.lower.tasks import HostFunction, TaskGraph
 
 
-Ports = tuple[list[tuple[str, str]], list[tuple[str, str]]]
+Bindings = tuple[list[tuple[str, str]], list[tuple[str, str]]]
 
 
 @dataclass(frozen=True)
 class _Contents:
     words: bytes
     kernels: tuple[tuple[str, str], ...]
-    ports: Ports
+    bindings: Bindings
     has_hosts: bool
     launches: tuple[tuple[str, int], ...]
     """Source nodes of each task, and its kernel; -1 for tasks that launch none."""
@@ -68,9 +68,9 @@ class StoredTasks:
         return self._contents.kernels
 
     @property
-    def ports(self) -> Ports:
+    def bindings(self) -> Bindings:
         """Names and dtypes of the inputs, and of the outputs."""
-        return self._contents.ports
+        return self._contents.bindings
 
     @property
     def launches(self) -> Sequence[tuple[str, int]]:

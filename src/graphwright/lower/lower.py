@@ -132,9 +132,9 @@ class _Lowering:
             self._number(self.assignment.locations[value].memory)
         for memory in self.assignment.outputs:
             self._number(memory)
-        inputs = [self._port(value, value.name) for value in self.graph.inputs]
+        inputs = [self._binding(value, value.name) for value in self.graph.inputs]
         names = self.graph.output_names
-        outputs = [self._port(self.graph.outputs[k], names[k]) for k in results]
+        outputs = [self._binding(self.graph.outputs[k], names[k]) for k in results]
         self._block(steps, LoopMoves())
         tasks, blocks = _flatten(self.blocks)
         graph = TaskGraph(
@@ -154,7 +154,7 @@ class _Lowering:
         found = conflicts(planned, tasks, blocks)
         return tuple(replace(b, conflicts=found.get(i, ())) for i, b in enumerate(self.buffers))
 
-    def _port(self, value: Value, name: str) -> Binding:
+    def _binding(self, value: Value, name: str) -> Binding:
         return Binding(name, value.type.dtype, self._registers(value.type))
 
     def _registers(self, type: TensorType) -> tuple[int, ...]:

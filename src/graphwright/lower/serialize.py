@@ -28,8 +28,8 @@ Plain = Any
 def to_plain(program: TaskGraph) -> dict[str, Plain]:
     """The program as plain lists: ``from_plain(to_plain(p)) == p``."""
     return {
-        "inputs": [_port(p) for p in program.inputs],
-        "outputs": [_port(p) for p in program.outputs],
+        "inputs": [_binding(p) for p in program.inputs],
+        "outputs": [_binding(p) for p in program.outputs],
         "shape": [[int(i.code), i.a, i.b, i.note] for i in program.shape],
         "buffers": [[int(b.storage), b.size, b.index, b.conflicts, b.name] for b in program.buffers],
         "tasks": [_task(t) for t in program.tasks],
@@ -48,8 +48,8 @@ def from_plain(plain: dict[str, Plain]) -> TaskGraph:
     """
     described = plain.get("profile", [["", -1]] * len(plain["tasks"]))
     return TaskGraph(
-        inputs=tuple(_read_port(p) for p in plain["inputs"]),
-        outputs=tuple(_read_port(p) for p in plain["outputs"]),
+        inputs=tuple(_read_binding(p) for p in plain["inputs"]),
+        outputs=tuple(_read_binding(p) for p in plain["outputs"]),
         shape=tuple(
             Instruction(Code(code), int(a), int(b), str(note)) for code, a, b, note in plain["shape"]
         ),
@@ -71,11 +71,11 @@ def from_plain(plain: dict[str, Plain]) -> TaskGraph:
     )
 
 
-def _port(port: Binding) -> Plain:
-    return [port.name, port.dtype.name, port.dims]
+def _binding(binding: Binding) -> Plain:
+    return [binding.name, binding.dtype.name, binding.dims]
 
 
-def _read_port(plain: Plain) -> Binding:
+def _read_binding(plain: Plain) -> Binding:
     name, dtype, dims = plain
     return Binding(str(name), DTYPES[dtype], tuple(map(int, dims)))
 

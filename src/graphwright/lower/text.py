@@ -106,10 +106,10 @@ class _Registers:
         text, own = self._texts[register]
         return text if own >= level else f"({text})"
 
-    def _size(self, port: int, axis: int) -> str:
+    def _size(self, index: int, axis: int) -> str:
         name = f"d{self._sizes}"
         self._sizes += 1
-        self.defined.append(f"size {name} = axis {axis} of input {_name(self._inputs[port].name)}")
+        self.defined.append(f"size {name} = axis {axis} of input {_name(self._inputs[index].name)}")
         return name
 
     def _shortened(self, index: int, expression: tuple[str, int]) -> tuple[str, int]:
@@ -127,9 +127,9 @@ class _Printer:
         """For each kernel whose loops were printed, the task where."""
 
     def lines(self) -> Iterator[str]:
-        for what, ports in (("input", self.program.inputs), ("output", self.program.outputs)):
-            for port in ports:
-                yield f"  {what} {_name(port.name)}: {port.dtype}[{self._list(port.dims)}]"
+        for what, bindings in (("input", self.program.inputs), ("output", self.program.outputs)):
+            for binding in bindings:
+                yield f"  {what} {_name(binding.name)}: {binding.dtype}[{self._list(binding.dims)}]"
         yield from (f"  {line}" for line in self.registers.defined)
         for number, buffer in enumerate(self.program.buffers):
             name = f" {quote(buffer.name)}" if buffer.name else ""

@@ -69,29 +69,29 @@ class _Bounds:
 
     def faults(self) -> Iterator[str]:
         """All faults."""
-        yield from self._ports()
+        yield from self._bindings()
         yield from self._operands()
         yield from self._rows()
         yield from self._loops()
         yield from self._places()
 
-    def _ports(self) -> Iterator[str]:
+    def _bindings(self) -> Iterator[str]:
         inputs, outputs = self.program.inputs, self.program.outputs
         sides = (
             (Storage.INPUT, "input", inputs),
             (Storage.STATE, "input", inputs),
             (Storage.OUTPUT, "output", outputs),
         )
-        for storage, side, ports in sides:
+        for storage, side, bindings in sides:
             for number, buffer in enumerate(self.program.buffers):
                 if buffer.storage is not storage:
                     continue
-                if not 0 <= buffer.index < len(ports):
-                    yield f"{self.facts.name(number)} belongs to {side} {buffer.index} of {len(ports)}"
+                if not 0 <= buffer.index < len(bindings):
+                    yield f"{self.facts.name(number)} belongs to {side} {buffer.index} of {len(bindings)}"
                     continue
-                port = ports[buffer.index]
-                size = port.dtype.bytes
-                for dim in port.dims:
+                binding = bindings[buffer.index]
+                size = binding.dtype.bytes
+                for dim in binding.dims:
                     size *= self.facts.registers[dim]
                 if self.sizes[number] != size:
                     yield f"{self.facts.name(number)} has {self.sizes[number]} bytes, its {side} {size}"

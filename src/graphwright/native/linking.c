@@ -162,13 +162,13 @@ static gw_status link_kernels(package *p, const json *objects, const json *kerne
 
 /* ---- programs ---- */
 
-static bool same_ports(const infos *specs, const json *ports) {
+static bool same_bindings(const infos *specs, const json *bindings) {
     size_t count = 0;
-    if ((size_t)json_count(ports) != specs->count)
+    if ((size_t)json_count(bindings) != specs->count)
         return false;
-    JSON_EACH(port, ports) {
+    JSON_EACH(binding, bindings) {
         const gw_tensor_info *info = &specs->at[count++];
-        const json *name = json_first(port), *dtype = name ? json_next(port, name) : NULL;
+        const json *name = json_first(binding), *dtype = name ? json_next(binding, name) : NULL;
         if (!json_text(name) || !json_text(dtype) || strcmp(json_text(name), info->name) != 0 ||
             strcmp(json_text(dtype), gw_dtype_name(info->dtype)) != 0)
             return false;
@@ -206,8 +206,8 @@ static gw_status link_tasks(package *p, const json *target, const json *tasks, e
     free(words);
     if (!decoded)
         return fail_runtime(p->where, &error);
-    if (!same_ports(&program->inputs, json_member(tasks, "inputs")) ||
-        !same_ports(&program->outputs, json_member(tasks, "outputs")) || !same_states(program))
+    if (!same_bindings(&program->inputs, json_member(tasks, "inputs")) ||
+        !same_bindings(&program->outputs, json_member(tasks, "outputs")) || !same_states(program))
         return archive_damaged(&p->source,
                                "inputs, outputs or states of a program differ from those of its tasks");
     gw_linked_weights(&program->linked, p->task_weights, (int64_t)p->task_weight_bytes);

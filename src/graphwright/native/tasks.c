@@ -64,8 +64,8 @@ static void put_dtype(writer *w, const json *value) {
 }
 
 /* name, dtype, dims */
-static void put_port(writer *w, const json *port) {
-    const json *dtype = behind(w, record(w, port, 3));
+static void put_binding(writer *w, const json *binding) {
+    const json *dtype = behind(w, record(w, binding, 3));
     put_dtype(w, dtype);
     put_list(w, behind(w, dtype));
 }
@@ -135,8 +135,9 @@ gw_status tasks_encode(const json *tasks, const archive *a, int64_t **words, siz
         const char *name;
         void (*put)(writer *w, const json *item);
     } sections[] = {
-        {"inputs", put_port}, {"outputs", put_port}, {"shape", put_instruction}, {"buffers", put_buffer},
-        {"tasks", put_task},  {"blocks", put_block}, {"kernels", put_kernel},
+        {"inputs", put_binding}, {"outputs", put_binding}, {"shape", put_instruction},
+        {"buffers", put_buffer}, {"tasks", put_task},      {"blocks", put_block},
+        {"kernels", put_kernel},
     };
     enum { SECTIONS = sizeof sections / sizeof *sections };
     writer w = {0};

@@ -221,7 +221,7 @@ def _entry(plain: dict[str, Any], members: Members, files: _Files | None, where:
     if not entry.graph:
         raise damaged(where, f"entry {plain['name']!r} has no graph")
     if entry.executable is not None:
-        _check_ports(entry, entry.executable, where)
+        _check_bindings(entry, entry.executable, where)
     return entry
 
 
@@ -234,18 +234,18 @@ def _executable(plain: dict[str, Any], files: _Files) -> Executable:
 
     executable = decode(plain["executable"], targets)
     for program in programs_of(executable):
-        ports = _ports(program.inputs), _ports(program.outputs)
-        if any(target.stored.ports != ports for target in program.targets.values()):
+        bindings = _bindings(program.inputs), _bindings(program.outputs)
+        if any(target.stored.bindings != bindings for target in program.targets.values()):
             raise ValueError("the inputs or outputs of a program differ from those of its tasks")
     return executable
 
 
-def _check_ports(entry: Entry, executable: Executable, where: str) -> None:
+def _check_bindings(entry: Entry, executable: Executable, where: str) -> None:
     """Raises PackageError if inputs and outputs of the executable, or of a program that it dispatches to,
     differ from those of the entry.
     """
-    wanted = [dtype for _, dtype in (*_ports(entry.inputs), *_ports(entry.outputs))]
-    if [dtype for _, dtype in (*_ports(executable.inputs), *_ports(executable.outputs))] != wanted:
+    wanted = [dtype for _, dtype in (*_bindings(entry.inputs), *_bindings(entry.outputs))]
+    if [dtype for _, dtype in (*_bindings(executable.inputs), *_bindings(executable.outputs))] != wanted:
         raise damaged(where, "the inputs or outputs of an executable differ from those of its entry")
     names = [spec.name for spec in entry.inputs], [spec.name for spec in entry.outputs]
     for program in _whole_model_programs(executable):
@@ -369,5 +369,5 @@ def _target(target: str, names: dict[str, Any], folder: str, files: _Files) -> T
     )
 
 
-def _ports(specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:
+def _bindings(specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:
     return [(spec.name, spec.dtype.name) for spec in specs]

@@ -20,7 +20,7 @@ _MOST_TENSORS = 8
 def brief_sites(target: TargetCode, model: str) -> list[str]:
     """For each task, the lines that name its model, task, kernel and nodes, and the shapes of the run."""
     stored = target.stored
-    inputs, outputs = (_shapes(*each) for each in zip(stored.ports, stored.dims, strict=True))
+    inputs, outputs = (_shapes(*each) for each in zip(stored.bindings, stored.dims, strict=True))
     head = f"  model: {terminal(model)}\n"
     end = f"  shapes: ({inputs}) -> ({outputs})\n"
     count = len(stored.launches)
@@ -39,14 +39,14 @@ def _kernel(kernels: Sequence[tuple[str, str]], number: int, target: str) -> str
     return f"  kernel: {terminal(symbol)} of {unit}, for {terminal(target)}\n"
 
 
-def _shapes(ports: Sequence[tuple[str, str]], dims: Sequence[Iterable[int]]) -> str:
+def _shapes(bindings: Sequence[tuple[str, str]], dims: Sequence[Iterable[int]]) -> str:
     """Types such as ``x: f32[n, 4]``; the signal handler replaces the registers by the sizes."""
     shown = [
         f"{terminal(name)}: {terminal(dtype)}[{', '.join(map(_register, sizes))}]"
-        for (name, dtype), sizes in islice(zip(ports, dims, strict=True), _MOST_TENSORS)
+        for (name, dtype), sizes in islice(zip(bindings, dims, strict=True), _MOST_TENSORS)
     ]
     return ", ".join(
-        [*shown, f"and {len(ports) - _MOST_TENSORS} more"] if len(ports) > _MOST_TENSORS else shown
+        [*shown, f"and {len(bindings) - _MOST_TENSORS} more"] if len(bindings) > _MOST_TENSORS else shown
     )
 
 

@@ -155,7 +155,7 @@ class Cpu(Executor):
         check = graph.shape[number]
         if check.code.name.startswith("GUARD"):
             return [Diagnostic("guard", check.note)]
-        if any(check.note.startswith(f"input {port.name!r}, axis ") for port in graph.inputs):
+        if any(check.note.startswith(f"input {binding.name!r}, axis ") for binding in graph.inputs):
             return [Diagnostic("constraint", self._axis_text(check, left, right))]
         notes = [each.note for each in graph.shape if each.code.name.startswith("CHECK")]
         from graphwright.runtime.devices.constraint_errors import (
@@ -187,8 +187,8 @@ class Cpu(Executor):
         if index < 0:
             return text
         kind, _, fault = text.split(" ", 2)
-        ports = self._target.task_graph.inputs if kind == "input" else self._target.task_graph.outputs
-        return f"{kind} {ports[index].name!r} {fault}"
+        bindings = self._target.task_graph.inputs if kind == "input" else self._target.task_graph.outputs
+        return f"{kind} {bindings[index].name!r} {fault}"
 
 
 def _range_text(*details: int) -> str:

@@ -65,10 +65,10 @@ static bool size_buffers(const maker *m) {
     return true;
 }
 
-static bool size_ports(const maker *m, const gw_port *ports, int64_t count, int64_t *bytes,
-                       const char *what) {
+static bool size_bindings(const maker *m, const gw_binding *bindings, int64_t count, int64_t *bytes,
+                          const char *what) {
     for (int64_t i = 0; i < count; i++)
-        if (!gw_dense_bytes(ports[i].item, ports[i].dims, m->plan->registers, &bytes[i]))
+        if (!gw_dense_bytes(bindings[i].item, bindings[i].dims, m->plan->registers, &bytes[i]))
             return gw_fail(m->error, GW_E_PLAN, "%s %lld has a size that is negative or overflows", what,
                            (long long)i);
     return true;
@@ -292,8 +292,8 @@ static gw_plan *allocate(const gw_program *p) {
 static bool fill_plan(const maker *m) {
     const gw_program *p = m->program;
     if (!gw_shape_evaluate(p, m->plan->dims, m->plan->registers, m->error) ||
-        !size_ports(m, p->inputs, p->input_count, m->plan->input_bytes, "input") ||
-        !size_ports(m, p->outputs, p->output_count, m->plan->output_bytes, "output") || !size_buffers(m) ||
+        !size_bindings(m, p->inputs, p->input_count, m->plan->input_bytes, "input") ||
+        !size_bindings(m, p->outputs, p->output_count, m->plan->output_bytes, "output") || !size_buffers(m) ||
         !place_buffers(m))
         return false;
     for (int64_t i = 0; i < p->task_count; i++)

@@ -60,15 +60,15 @@ static void *table(reader *r, int64_t count, size_t size) {
     return memory;
 }
 
-static gw_port *read_ports(reader *r, const gw_program *p, int64_t count) {
-    gw_port *ports = table(r, count, sizeof *ports);
+static gw_binding *read_bindings(reader *r, const gw_program *p, int64_t count) {
+    gw_binding *bindings = table(r, count, sizeof *bindings);
     for (int64_t i = 0; i < count && !r->failed; i++) {
-        ports[i].item = next_in(r, 1, 17, "an input or output has an invalid element size");
-        ports[i].dims =
+        bindings[i].item = next_in(r, 1, 17, "an input or output has an invalid element size");
+        bindings[i].dims =
             next_list(r, 0, p->shape_count, "a dimension of an input or output refers to no register");
-        need(r, ports[i].dims.count <= GW_MAX_RANK, "the rank of an input or output exceeds the limit");
+        need(r, bindings[i].dims.count <= GW_MAX_RANK, "the rank of an input or output exceeds the limit");
     }
-    return ports;
+    return bindings;
 }
 
 static void check_instruction(reader *r, const gw_program *p, int64_t index) {
@@ -368,8 +368,8 @@ static void read_program(reader *r, gw_program *p) {
     need(r, p->input_count + p->output_count < INT32_MAX / 2, "too many inputs and outputs");
     if (r->failed)
         return;
-    p->inputs = read_ports(r, p, p->input_count);
-    p->outputs = read_ports(r, p, p->output_count);
+    p->inputs = read_bindings(r, p, p->input_count);
+    p->outputs = read_bindings(r, p, p->output_count);
     read_shape(r, p);
     read_buffers(r, p);
     if (!r->failed)

@@ -40,7 +40,7 @@ typedef struct {
     gw_list dims;      /* registers */
     int64_t first_dim; /* among the dims of all inputs */
     bool is_state;     /* an input that the tasks may write */
-} gw_port;
+} gw_binding;
 
 typedef struct {
     int64_t code, a, b;
@@ -86,7 +86,7 @@ typedef struct {
     int64_t input_count, output_count, shape_count, buffer_count, task_count, block_count, kernel_count,
         host_count;
     int64_t operand_count, arg_count, input_dim_count;
-    gw_port *inputs, *outputs;
+    gw_binding *inputs, *outputs;
     const gw_instruction *shape;
     gw_buffer *buffers;
     gw_task *tasks;

@@ -44,7 +44,8 @@ static bool step(const gw_instruction *i, int64_t index, const int64_t *r, int64
 }
 
 /* Checks that the dims of the inputs equal those that the program computes for them. */
-static bool check_ports(const gw_program *p, const int64_t *dims, const int64_t *registers, gw_error *error) {
+static bool check_inputs(const gw_program *p, const int64_t *dims, const int64_t *registers,
+                         gw_error *error) {
     for (int64_t i = 0; i < p->input_count; dims += p->inputs[i++].dims.count)
         for (int64_t axis = 0; axis < p->inputs[i].dims.count; axis++) {
             int64_t expected = registers[p->inputs[i].dims.at[axis]];
@@ -67,7 +68,7 @@ bool gw_shape_evaluate(const gw_program *p, const int64_t *dims, int64_t *regist
             return false;
         }
     }
-    return check_ports(p, dims, registers, error);
+    return check_inputs(p, dims, registers, error);
 }
 
 bool gw_dense_bytes(int64_t item, gw_list dims, const int64_t *registers, int64_t *bytes) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,13 +17,32 @@ from tests.dropin.support import same, sums
 
 def fields(engine: ModuleType, kind: str) -> dict[str, Any]:
     options = getattr(engine, kind)()
-    names = [name for name in dir(options) if not name.startswith("_") and name != "overrides"]
+    names = [name for name in dir(options) if not name.startswith("_")]
     return {name: str(getattr(options, name)) for name in names if not callable(getattr(options, name))}
 
 
 @pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
 def test_fields_and_defaults(kind: str) -> None:
     assert len(same(lambda engine: fields(engine, kind))) >= 5
+
+
+class Pickled(ours.SessionOptions):
+    """As immich sends options to other processes."""
+
+    def __getstate__(self) -> Any:
+        return [(name, getattr(self, name)) for name in dir(self) if not callable(getattr(self, name))]
+
+    def __setstate__(self, state: Any) -> None:
+        Pickled.__init__(self)
+        for name, value in state:
+            setattr(self, name, value)
+
+
+def test_options_are_all_fields_that_cannot_be_called() -> None:
+    options = Pickled()
+    options.intra_op_num_threads, options.logid = 3, "mine"
+    made = pickle.loads(pickle.dumps(options))
+    assert (made.intra_op_num_threads, made.logid) == (3, "mine")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,10 @@ class _Fields:
     def __init__(self) -> None:
         self._entries: dict[str, str] = {}
 
+    def __dir__(self) -> list[str]:
+        """The public names, as of a native class: scripts pickle options by reading and setting all."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
+
     def __setattr__(self, name: str, value: object) -> None:
         if name.startswith("_"):
             super().__setattr__(name, value)
@@ -109,7 +113,6 @@ class SessionOptions(_Fields):
         self._files: dict[str, bytes] = {}
         self._has_providers = False
 
-    @property
     def overrides(self) -> Overrides:
         """The values that it replaces in a model."""
         arrays = {name: value.array() for name, value in self._initializers.items()}

@@ -93,7 +93,7 @@ def serve(source: Source, given: SessionOptions, options: Options) -> Served:
         return Served(model, signature.of_package(model), options)
     beside = Path.cwd() if isinstance(source, bytes) else None
     opened = open_model(source, options.external_data or beside)
-    override(opened.model, given.overrides)
+    override(opened.model, given.overrides())
     model = gw.compile(opened, options=options)
     about = signature.of_file(model, opened.model)
     if given.optimized_model_filepath:
@@ -141,7 +141,7 @@ def _write(source: Source, given: SessionOptions) -> None:
     if not target.parent.is_dir():
         raise InvalidArgument(f"optimized_model_filepath is {target}: there is no folder {target.parent}")
     proto = _whole(source)
-    override(proto, given.overrides)
+    override(proto, given.overrides())
     data = _entry(given, DATA_FILE, f"{target.name}.data" if proto.ByteSize() > _PROTOBUF_LIMIT else "")
     smallest = int(_entry(given, DATA_SIZE, "1024"))
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:

@@ -22,7 +22,7 @@ NOT_FOR_USERS = {
     *("contextlib", "onnxruntime_validation", "annotations", "collections", "os", "typing", "warnings"),
     *("weakref", "IntEnum", "Callable", "Sequence", "Any", "np", "C"),
     # helpers without a meaning outside of these modules
-    *("check_and_normalize_provider_args", "get_ort_device_type", "get_vendor_id_for_device_type"),
+    *("check_and_normalize_provider_args", "get_vendor_id_for_device_type"),
     *("make_get_initializer_location_func_wrapper", "GetInitializerLocationFunc"),
     "GetInitializerLocationWrapperFunc",
 }

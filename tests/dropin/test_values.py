@@ -398,6 +398,30 @@ def test_native_devices() -> None:
     assert same(made)[0] == 0
 
 
+def test_native_bindings(pair: dict[ModuleType, Any]) -> None:
+    """Scripts of language models hand native values and devices to the native binding of each step."""
+
+    def run(engine: ModuleType) -> Any:
+        native, made = engine.capi._pybind_state, np.zeros_like(ROWS)
+        kind = engine.capi.onnxruntime_inference_collection.get_ort_device_type("cpu")
+        device = native.OrtDevice(kind, native.OrtDevice.default_memory(), 0)
+        binding = pair[engine].io_binding()._iobinding
+        binding.bind_ortvalue_input("a", engine.OrtValue.ortvalue_from_numpy(ROWS)._ortvalue)
+        binding.bind_input("b", ROW)
+        binding.bind_output("less", device)
+        binding.bind_output("total", device, np.float32, made.shape, made.ctypes.data)
+        pair[engine]._sess.run_with_iobinding(binding, None)
+        less = binding.get_outputs()[0].numpy()
+        other = native.SessionIOBinding(pair[engine]._sess)
+        other.bind_input("a", device, np.float32, ROWS.shape, ROWS.ctypes.data)
+        other.bind_input("b", ROW)
+        other.bind_output("total", device)
+        pair[engine]._sess.run_with_iobinding(other, None)
+        return less, made, other.get_outputs()[0].numpy()
+
+    assert len(same(run)) == 3
+
+
 def test_outputs_are_forgotten_with_their_bindings(pair: dict[ModuleType, Any]) -> None:
     def run(engine: ModuleType) -> Any:
         binding = bound(engine, pair[engine])

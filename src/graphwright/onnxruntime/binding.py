@@ -110,9 +110,9 @@ class IOBinding:
         return OrtValueVector(self._results)
 
     @property
-    def _iobinding(self) -> IOBinding:
+    def _iobinding(self) -> SessionIOBinding:
         """The native binding, which ONNX Runtime's Python class wraps and some scripts call."""
-        return self
+        return SessionIOBinding(self)
 
     def copy_outputs_to_cpu(self) -> list[Any]:
         """The outputs of the last run as arrays of their own."""
@@ -137,6 +137,28 @@ class IOBinding:
         if name not in self._names:
             raise RuntimeError(f"there is no input {name!r}: the inputs are {', '.join(sorted(self._names))}")
         self._inputs[name] = value
+
+
+class SessionIOBinding:
+    """ONNX Runtime's native binding: an IOBinding whose methods take an OrtDevice for its name and number."""
+
+    def __init__(self, bound: Any) -> None:
+        """``bound``: a session, or a binding."""
+        self.binding = bound if isinstance(bound, IOBinding) else IOBinding(bound)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.binding, name)
+
+    def bind_input(self, name: str, place: Any, *memory: Any) -> None:
+        """Binds input ``name`` to an array, or to ``memory`` of a device: element type, shape and address."""
+        if not isinstance(place, OrtDevice):
+            self.binding.bind_cpu_input(name, place)
+            return
+        self.binding.bind_input(name, place.name(), place.device_id(), *memory)
+
+    def bind_output(self, name: str, device: OrtDevice, *memory: Any) -> None:
+        """Binds output ``name`` to ``memory`` of a device, or to memory of its own."""
+        self.binding.bind_output(name, device.name(), device.device_id(), *memory)
 
 
 def _placed(name: str, value: Any, target: OrtValue | None) -> OrtValue:

@@ -11,6 +11,15 @@ _TYPES: Final = {"cpu": 0, "cuda": 1, "gpu": 1, "dml": 1, "webgpu": 1, "npu": 3,
 """ONNX Runtime's numbers of kinds of devices."""
 
 
+def get_ort_device_type(device_type: str) -> int:
+    """The number of the kind of devices with this name. Raises Exception for other names, as ONNX Runtime
+    does.
+    """
+    if device_type not in _TYPES:
+        raise Exception(f"Unsupported device type: {device_type}")
+    return _TYPES[device_type]
+
+
 class OrtDevice:
     """A device by its kind and number.
 
@@ -44,9 +53,11 @@ class OrtDevice:
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
         """The device with this name. Raises Exception for other names, as ONNX Runtime does."""
-        if ort_device_name not in _TYPES:
-            raise Exception(f"Unsupported device type: {ort_device_name}")
-        return OrtDevice(_TYPES[ort_device_name], 0, max(0, vendor_id), device_id)
+        return OrtDevice(get_ort_device_type(ort_device_name), 0, max(0, vendor_id), device_id)
+
+    def name(self) -> str:
+        """The first name of its kind."""
+        return next((name for name, kind in _TYPES.items() if kind == self._kind), f"kind {self._kind}")
 
     def device_id(self) -> int:
         """Its number among the devices of its kind."""

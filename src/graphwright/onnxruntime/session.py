@@ -16,7 +16,7 @@ from graphwright.errors import FeedError
 from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import STRING
 from graphwright.onnxruntime import feeds
-from graphwright.onnxruntime.binding import IOBinding
+from graphwright.onnxruntime.binding import IOBinding, SessionIOBinding
 from graphwright.onnxruntime.devices import CPU, OrtMemoryInfo, require_cpu
 from graphwright.onnxruntime.errors import Fail, translated
 from graphwright.onnxruntime.faults import sentence
@@ -118,11 +118,15 @@ class InferenceSession:
         feed = {name: held(value, f"input {name!r}") for name, value in input_dict_ort_values.items()}
         return OrtValueVector(map(OrtValue, self.run(output_names, feed, run_options)))
 
-    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+    def run_with_iobinding(
+        self, iobinding: IOBinding | SessionIOBinding, run_options: RunOptions | None = None
+    ) -> None:
         """Runs on bound memory.
 
         Raises TypeError for no binding, ValueError for one of another session, RuntimeError otherwise.
         """
+        if isinstance(iobinding, SessionIOBinding):
+            iobinding = iobinding.binding
         if not isinstance(iobinding, IOBinding):
             kind = type(iobinding).__name__
             raise TypeError(f"iobinding takes the result of session.io_binding(), not {kind}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from graphwright.onnxruntime.binding import IOBinding as IOBinding
 from graphwright.onnxruntime.devices import OrtDevice as OrtDevice
+from graphwright.onnxruntime.devices import get_ort_device_type as get_ort_device_type
 from graphwright.onnxruntime.enums import OrtDeviceVendorId as OrtDeviceVendorId
 from graphwright.onnxruntime.refused import refused
 from graphwright.onnxruntime.session import InferenceSession as InferenceSession

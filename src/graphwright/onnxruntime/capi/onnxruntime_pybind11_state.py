@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphwright.onnxruntime.binding import IOBinding
+from graphwright.onnxruntime.binding import SessionIOBinding as SessionIOBinding
 from graphwright.onnxruntime.devices import OrtDevice as OrtDevice
 from graphwright.onnxruntime.devices import OrtMemoryInfo as OrtMemoryInfo
 from graphwright.onnxruntime.enums import ExecutionMode as ExecutionMode
@@ -65,7 +65,6 @@ from graphwright.onnxruntime.weights import quantize_matmul_2bits as quantize_ma
 from graphwright.onnxruntime.weights import quantize_matmul_4bits as quantize_matmul_4bits
 from graphwright.onnxruntime.weights import quantize_matmul_8bits as quantize_matmul_8bits
 
-SessionIOBinding = IOBinding
 get_default_session_options = SessionOptions
 
 

@@ -16,10 +16,11 @@ struct conv {
     gw_hook hook;
     void *const *hook_buf;
     const int64_t *hook_arg;
-    int64_t taps;   /* kd * kh * kw */
-    int64_t pixels; /* d * h * w */
-    int64_t counts; /* od * oh * ow */
-    int64_t planes; /* planes of quads in a group */
+    int64_t taps;            /* kd * kh * kw */
+    int64_t pixels;          /* d * h * w */
+    int64_t counts;          /* od * oh * ow */
+    int64_t planes;          /* planes of quads in a group */
+    int64_t vectors, panels; /* of pixels; the last up to REST pixels may be in no vector */
     int64_t most_panels;
     int32_t zero;        /* the zero point of x as u8 */
     int padded;          /* some tap of some pixel is outside the image */
@@ -94,31 +95,147 @@ static void shift_tile(const struct conv *g, int64_t channel, int64_t rows, int6
 
 /* The first pixel of panel p; panels get nearly equal numbers of vectors. */
 static int64_t pixel_of(const struct conv *g, int64_t p) {
-    return smaller(part_begin(ceildiv(g->counts, VL), p, ceildiv(g->counts, NR)) * VL, g->counts);
+    return smaller(part_begin(g->vectors, p, g->panels) * VL, g->counts);
 }
 
-/* Passes a finished tile to the hook, or stores it if it is not in the output yet. */
-static int32_t deliver_tile(const struct conv *g, int64_t image, int64_t channel, int64_t rows, int64_t at,
-                            int64_t cols, int32_t *out, const struct byte_tile *t) {
-    const struct byte_conv_args *s = &g->s;
-    if (g->hook)
-        return g->hook(g->hook_buf, g->hook_arg, (float *)(void *)out, NR, image, channel, rows, at, cols);
-    if (t->to == out)
-        store_tile(out, rows, cols, g->y + image * s->y_n + channel * s->y_c + at, s->y_c);
-    return 0;
+/* The pixels of a panel: those of its vectors, and the rest of the image, which no vector has. */
+struct columns {
+    int64_t at, cols, rest;
+};
+
+static struct columns columns_of(const struct conv *g, int64_t p) {
+    const int64_t at = pixel_of(g, p), end = pixel_of(g, p + 1);
+    return (struct columns){at, end - at, p + 1 == g->panels ? g->counts - end : 0};
 }
+
+#if VL == 16
+/* Lanes i of both operands, for i from `at` on: n lanes of the first, n of the second, and so on. */
+#define HALVES(a, b, at)                                                                                     \
+    __builtin_shufflevector(a, b, at + 0, at + 1, at + 2, at + 3, at + 4, at + 5, at + 6, at + 7, at + 16,   \
+                            at + 17, at + 18, at + 19, at + 20, at + 21, at + 22, at + 23)
+#define QUARTERS(a, b, at)                                                                                   \
+    __builtin_shufflevector(a, b, at + 0, at + 1, at + 2, at + 3, at + 8, at + 9, at + 10, at + 11, at + 16, \
+                            at + 17, at + 18, at + 19, at + 24, at + 25, at + 26, at + 27)
+#define EIGHTHS(a, b, at)                                                                                    \
+    __builtin_shufflevector(a, b, at + 0, at + 1, at + 4, at + 5, at + 8, at + 9, at + 12, at + 13, at + 16, \
+                            at + 17, at + 20, at + 21, at + 24, at + 25, at + 28, at + 29)
+
+/* to[r] = the sum of the lanes of x[r], of 8 vectors, with wraparound. */
+GW_INLINE void sum_lanes(const vq *x, uint32_t *to) {
+    vq four[4], two[2];
+    for (int i = 0; i < 4; i++)
+        four[i] = HALVES(x[2 * i], x[2 * i + 1], 0) + HALVES(x[2 * i], x[2 * i + 1], 8);
+    for (int i = 0; i < 2; i++)
+        two[i] = QUARTERS(four[2 * i], four[2 * i + 1], 0) + QUARTERS(four[2 * i], four[2 * i + 1], 4);
+    uint32_t pairs[VL] __attribute__((aligned(64)));
+    vi_store((int32_t *)pairs, (vi)(EIGHTHS(two[0], two[1], 0) + EIGHTHS(two[0], two[1], 2)));
+    for (int r = 0; r < 8; r++)
+        to[r] = pairs[2 * r] + pairs[2 * r + 1];
+}
+
+/* Multiplies packed rows by columns whose k is contiguous: as few columns fill no vector, lanes are values of
+ * k. */
+VNNI_TARGET static void dot_rows(int64_t rows, int64_t quads, const uint8_t *a, const quad *column,
+                                 int64_t columns, const int32_t *start, int32_t *to, int64_t to_ld) {
+    const int64_t runs = ceildiv(quads * 4, RUN);
+    for (int64_t c = 0; c < columns; c++, column += runs * VL) {
+        vi sums[TILE_ROWS];
+        uint32_t total[TILE_ROWS];
+#pragma GCC unroll 8
+        for (int64_t r = 0; r < TILE_ROWS; r++)
+            sums[r] = (vi){0};
+        for (int64_t i = 0; i < runs; i++)
+#pragma GCC unroll 8
+            for (int64_t r = 0; r < TILE_ROWS; r++)
+                DOT(sums[r], q_load(column + i * VL), quads_at(a + (i * TILE_ROWS + r) * RUN));
+        sum_lanes((const vq *)sums, total);
+        for (int64_t r = 0; r < rows; r++)
+            to[r * to_ld + c] = (int32_t)((uint32_t)start[r] + total[r]);
+    }
+}
+#endif
+
+/* The packed columns of a block. */
+struct packed {
+    struct columns of[MOST_PANELS]; /* each panel */
+    quad *panels, *rest;            /* rest: a panel of the columns that are in no vector */
+    quad *runs;                     /* the same columns, one after the other: whole runs of k */
+    int32_t *sums;                  /* of the columns of each panel, and of the rest */
+};
 
 /* Packs the panels of a block, and computes the sums of their columns if necessary. */
-static void gather_block(const struct conv *g, const struct block *o, const int64_t *pixel, quad *panels,
-                         int32_t *sums) {
+static void gather_block(const struct conv *g, const struct block *o, struct packed *b) {
     const struct byte_conv_args *s = &g->s;
     const int64_t pointwise = g->taps == 1 && !g->padded && s->od == s->d && s->oh == s->h && s->ow == s->w;
+    const int64_t quads = g->planes * g->taps, run = ceildiv(quads * 4, RUN) * (RUN / 4);
     const quad *x = g->x + (o->image * s->groups + o->group) * g->planes * g->pixels;
-    for (int64_t p = 0; p < o->panel1 - o->panel0; p++, panels += g->planes * g->taps * NR, sums += NR) {
-        (pointwise ? copy_panel : gather_panel)(g, x, pixel[p], pixel[p + 1] - pixel[p], panels);
+    for (int64_t p = 0; p < o->panel1 - o->panel0; p++) {
+        const struct columns c = b->of[p] = columns_of(g, o->panel0 + p);
+        quad *panel = b->panels + p * quads * NR;
+        (pointwise ? copy_panel : gather_panel)(g, x, c.at, c.cols, panel);
         if (g->shifts)
-            sum_columns(g, panels, sums);
+            sum_columns(g, panel, b->sums + p * NR);
+        if (!c.rest)
+            continue;
+        (pointwise ? copy_panel : gather_panel)(g, x, c.at + c.cols, c.rest, b->rest);
+        if (g->shifts)
+            sum_columns(g, b->rest, b->sums + (p + 1) * NR);
+        memset(b->runs, 0, (size_t)(c.rest * run) * sizeof(quad));
+        for (int64_t i = 0; i < c.rest; i++)
+            for (int64_t q = 0; q < quads; q++)
+                b->runs[i * run + q] = b->rest[q * NR + i];
     }
+}
+
+/* Multiplies a tile of weights by the columns that are in no vector. */
+static void run_rest(const struct conv *g, int64_t rows, const uint8_t *w, const struct packed *b,
+                     int64_t columns, const int32_t *start, int32_t *to) {
+    const int64_t quads = g->planes * g->taps;
+    const struct byte_tile t = {.from = start, .from_rows = 1, .to = to, .to_ld = OUT_LD};
+#if VL == 16
+    if (g->unit == WITH_VNNI) {
+        dot_rows(rows, quads, w, b->runs, columns, start, to, OUT_LD);
+        return;
+    }
+#endif
+    (void)columns;
+    run_byte_tile(g->unit, TILE_ROWS, rows, 1, quads, w, (const uint8_t *)b->rest, &t);
+}
+
+/* Multiplies a tile of weights by a panel, and passes the result to the hook or stores it. */
+static int32_t run_tile(const struct conv *g, const struct block *o, const struct packed *b, int64_t tile,
+                        const uint8_t *w, int64_t p, const int32_t *start, int64_t ahead) {
+    const struct byte_conv_args *s = &g->s;
+    const struct columns c = b->of[p];
+    const int64_t row = tile * TILE_ROWS, rows = smaller(s->cout - row, TILE_ROWS);
+    const int64_t channel = o->group * s->cout + row, quads = g->planes * g->taps,
+                  vectors = ceildiv(c.cols, VL);
+    const int32_t *sums = b->sums + p * NR;
+    int32_t *y = g->y + o->image * s->y_n + channel * s->y_c + c.at;
+    int32_t out[TILE_ROWS * OUT_LD];
+    struct byte_tile t = {.from = start, .from_rows = 1, .to = out, .to_ld = OUT_LD};
+    t.ahead = w + ahead; /* the next tile: weights are rarely in the cache */
+    t.ahead_lines = ahead ? TILE_ROWS * RUN / 64 : 0;
+    if (!g->hook && (c.cols + c.rest) % VL == 0) {
+        t.to = y;
+        t.to_ld = s->y_c;
+    }
+    if (vectors)
+        run_byte_tile(g->unit, TILE_ROWS, rows, vectors, quads, w,
+                      (const uint8_t *)(b->panels + p * quads * NR), &t);
+    if (g->shifts)
+        shift_tile(g, channel, rows, vectors, sums, t.to, t.to_ld);
+    if (c.rest) {
+        run_rest(g, rows, w, b, c.rest, start, out + c.cols);
+        if (g->shifts)
+            shift_tile(g, channel, rows, 1, sums + NR, out + c.cols, OUT_LD);
+    }
+    if (g->hook)
+        return g->hook(g->hook_buf, g->hook_arg, (float *)(void *)out, OUT_LD, o->image, channel, rows, c.at,
+                       c.cols + c.rest);
+    for (int64_t r = 0; t.to == out && r < rows; r++)
+        memcpy(y + r * s->y_c, out + r * OUT_LD, (size_t)(c.cols + c.rest) * sizeof *out);
+    return 0;
 }
 
 static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *scratch) {
@@ -126,34 +243,19 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
     const int64_t quads = g->planes * g->taps, tiles = ceildiv(s->cout, TILE_ROWS);
     const int64_t tile_bytes = TILE_ROWS * 4 + ceildiv(quads * 4, RUN) * RUN * TILE_ROWS;
     const int64_t count = o->panel1 - o->panel0;
-    quad *panels = (quad *)(void *)scratch;
-    int32_t *sums = (int32_t *)(void *)(panels + count * quads * NR);
-    int32_t out[TILE_ROWS * NR], start[TILE_ROWS];
-    int64_t pixel[MOST_PANELS + 1];
-    for (int64_t p = 0; p <= count; p++)
-        pixel[p] = pixel_of(g, o->panel0 + p);
-    gather_block(g, o, pixel, panels, sums);
+    quad *panels = (quad *)(void *)scratch, *rest = panels + count * quads * NR;
+    int32_t start[TILE_ROWS], *sums = (int32_t *)(void *)(rest + quads * NR);
+    struct packed b = {.panels = panels, .rest = rest, .sums = sums};
+    b.runs = (quad *)(void *)(sums + (count + 1) * NR);
+    gather_block(g, o, &b);
     for (int64_t tile = o->tile0; tile < o->tile1; tile++) {
-        const int64_t row = tile * TILE_ROWS, rows = smaller(s->cout - row, TILE_ROWS);
-        const int64_t channel = o->group * s->cout + row;
         const uint8_t *w = g->w + (o->group * tiles + tile) * tile_bytes;
         memcpy(start, w, sizeof start);
         for (int64_t r = 0; r < TILE_ROWS; r++)
             start[r] = (int32_t)-((uint32_t)g->zero * (uint32_t)start[r]);
         for (int64_t p = 0; p < count; p++) {
-            const int64_t at = pixel[p], cols = pixel[p + 1] - at, vectors = ceildiv(cols, VL);
-            struct byte_tile t = {.from = start, .from_rows = 1, .to = out, .to_ld = NR};
-            t.ahead = w + TILE_ROWS * 4 + tile_bytes; /* the next tile: weights are rarely in the cache */
-            t.ahead_lines = tile + 1 < o->tile1 ? TILE_ROWS * RUN / 64 : 0;
-            if (!g->hook && cols % VL == 0) {
-                t.to = g->y + o->image * s->y_n + channel * s->y_c + at;
-                t.to_ld = s->y_c;
-            }
-            run_byte_tile(g->unit, TILE_ROWS, rows, vectors, quads, w + TILE_ROWS * 4,
-                          (const uint8_t *)(panels + p * quads * NR), &t);
-            if (g->shifts)
-                shift_tile(g, channel, rows, vectors, sums + p * NR, t.to, t.to_ld);
-            const int32_t error = deliver_tile(g, o->image, channel, rows, at, cols, out, &t);
+            const int64_t ahead = tile + 1 < o->tile1 ? tile_bytes : 0;
+            const int32_t error = run_tile(g, o, &b, tile, w + TILE_ROWS * 4, p, start, ahead);
             if (error)
                 return error;
         }
@@ -164,7 +266,7 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
 static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8_t *scratch) {
     const struct byte_conv_args *s = &g->s;
     const int64_t tiles = ceildiv(s->cout, TILE_ROWS), channel_units = ceildiv(tiles, UNIT_TILES);
-    const int64_t panels = ceildiv(g->counts, NR), pixel_units = ceildiv(panels, g->most_panels);
+    const int64_t panels = g->panels, pixel_units = ceildiv(panels, g->most_panels);
     while (begin < end) {
         const int64_t unit = begin % channel_units, block = begin / channel_units;
         const int64_t pixels = block % pixel_units, image = block / pixel_units;
@@ -196,6 +298,9 @@ static void prepare(struct conv *g, const uint8_t *x_zero) {
     g->pixels = s->d * s->h * s->w;
     g->counts = s->od * s->oh * s->ow;
     g->planes = ceildiv(s->cin, 4);
+    g->vectors = (g->counts + VL - 1 - REST) / VL;
+    g->panels = ceildiv(g->vectors * VL, NR);
+    g->panels += !g->panels && g->counts;
     g->most_panels = block_panels(g->planes * g->taps);
     g->zero = x_zero ? (uint8_t)(*x_zero ^ (s->x_signed ? 0x80 : 0)) : (s->x_signed ? 128 : 0);
     g->w_moved = s->w_signed ? 0 : -128;

@@ -30,6 +30,7 @@ from graphwright.kernels.library.byte_tile import (
     byte_tiles,
     panel_columns,
     tile_bytes,
+    vectors_of,
 )
 from graphwright.kernels.library.extent import (
     FLAG,
@@ -131,6 +132,17 @@ def _block_bytes(isa: Isa) -> int:
     return isa.machine.l2.bytes // 2
 
 
+def _rest(isa: Isa) -> int:
+    """The most pixels at the end of an image that are multiplied one by one, instead of in a vector."""
+    return 2 if isa.vector_bytes == 64 else 0
+
+
+def _panels(isa: Isa, args: ByteConvArgs) -> Dim:
+    """Panels of pixels: at least one if there are pixels."""
+    vectors = floordiv(args.pixels + isa.lanes - 1 - _rest(isa), isa.lanes)
+    return maximum(ceildiv(vectors, vectors_of(isa)), minimum(args.pixels, 1))
+
+
 def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
     """Panels of pixels per unit."""
     fitting = floordiv(_block_bytes(isa), maximum(_quads(args), 1) * (panel_columns(isa) * QUAD))
@@ -139,16 +151,17 @@ def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
 
 def grid(isa: Isa, args: ByteConvArgs) -> Dim:
     """The number of units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
-    pixels = _block_panels(isa, args) * panel_columns(isa)
-    blocks = ceildiv(args.pixels, pixels) * ceildiv(args.cout, _UNIT_CHANNELS)
+    blocks = ceildiv(_panels(isa, args), _block_panels(isa, args)) * ceildiv(args.cout, _UNIT_CHANNELS)
     return args.images * args.groups * blocks
 
 
 def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
-    """The bytes of packed panels and of their column sums."""
-    width = panel_columns(isa)
-    panels = minimum(ceildiv(args.pixels, width), _block_panels(isa, args))
-    return panels * width * QUAD * (_quads(args) + 1)
+    """The bytes of packed panels and of their column sums. Pixels that are in no vector are packed twice: as
+    a panel and as runs.
+    """
+    panels = minimum(_panels(isa, args), _block_panels(isa, args))
+    rest = _rest(isa) * ceildiv(_quads(args) * QUAD, RUN) * RUN
+    return (panels + 1) * panel_columns(isa) * QUAD * (_quads(args) + 1) + rest
 
 
 _EFFICIENCY: Final = {"v3": 50, "v4": 88}
@@ -213,7 +226,9 @@ def _interleave_extent() -> Extent:
 def header(isa: Isa) -> str:
     """The generated header of ``byte_conv.c``."""
     constants = f"""
-#define NR {panel_columns(isa)} /* output pixels of a tile, and of a panel */
+#define NR {panel_columns(isa)} /* output pixels of a panel */
+#define REST {_rest(isa)} /* the most pixels that are multiplied one by one */
+#define OUT_LD (NR + VL) /* pixels of a tile, and the rest */
 #define BLOCK_BYTES {_block_bytes(isa)}
 #define MOST_PANELS {_MOST_PANELS}
 #define UNIT_TILES {_UNIT_CHANNELS // TILE_ROWS}

@@ -7,12 +7,6 @@
 #include "library/byte_dots.h"
 #include "library/features.h"
 
-#if VL == 16
-#define VNNI_TARGET __attribute__((target("avx512vnni")))
-#else
-#define VNNI_TARGET
-#endif
-
 enum { TILE_COLUMNS = 1024 }; /* pixels of a tile */
 enum { ROWS = 4 };            /* output rows that are summed together */
 

@@ -122,6 +122,12 @@ static void shift_tile(const struct byte_gemm_args *s, const struct batch *p, co
     subtract_products(tile, ld, rows, vectors, sums, columns->zeros);
 }
 
+/* Stores the first cols columns of the rows of a tile. */
+static void store_tile(const int32_t *tile, int64_t rows, int64_t cols, int32_t *to, int64_t to_ld) {
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(to + r * to_ld, tile + r * NR, (size_t)cols * sizeof *to);
+}
+
 /* Passes a finished tile to the hook, or stores it if it is not in the output yet. */
 static int32_t deliver_tile(const struct gemm *g, const struct block *o, const struct batch *p, int64_t row,
                             int64_t rows, int64_t col, int64_t cols, int32_t *out,

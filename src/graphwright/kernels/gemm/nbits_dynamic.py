@@ -12,7 +12,6 @@ from typing import Final
 
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.gemm.nbits_blocks import middle
-from graphwright.kernels.library.byte_tile import VNNI_TARGET
 from graphwright.kernels.library.streams import start_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
 from graphwright.targets.cpu.isa import Isa
@@ -73,7 +72,7 @@ def _stream(isa: Isa, shape: TileShape, bits: int, ahead: int, rows: int) -> str
     shifts = [f"vf_set1(a->sums[{r} * q->blocks + b])" for r in range(rows)]
     lines = [
         "",
-        *([VNNI_TARGET] if has_vnni else []),
+        *(["VNNI_TARGET"] if has_vnni else []),
         "static void",
         f"stream_bytes_{bits}_{rows}(const struct codes *q, int64_t p, const struct byte_rows *a, "
         "const struct tile *t) {",

@@ -5,6 +5,13 @@
 
 #include "cpu/vector.h"
 
+/* The attribute of functions that multiply bytes with AVX512-VNNI. */
+#if VL == 16
+#define VNNI_TARGET __attribute__((target("avx512vnni")))
+#else
+#define VNNI_TARGET
+#endif
+
 typedef int16_t vs __attribute__((vector_size(sizeof(vi))));
 typedef uint16_t vu __attribute__((vector_size(sizeof(vi))));
 typedef uint32_t vq __attribute__((vector_size(sizeof(vi))));

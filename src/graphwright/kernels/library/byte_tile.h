@@ -36,10 +36,4 @@ static int32_t zero_at(const uint8_t *zero, int64_t i, int64_t is_signed, int mo
     return (is_signed ? (int32_t)(int8_t)zero[i] : (int32_t)zero[i]) + moved;
 }
 
-/* Stores the first cols columns of the rows of a tile. */
-static void store_tile(const int32_t *tile, int64_t rows, int64_t cols, int32_t *to, int64_t to_ld) {
-    for (int64_t r = 0; r < rows; r++)
-        memcpy(to + r * to_ld, tile + r * NR, (size_t)cols * sizeof *to);
-}
-
 #endif

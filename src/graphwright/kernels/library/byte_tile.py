@@ -29,9 +29,6 @@ RUN: Final = 64
 TILE_ROWS: Final = 8
 """The rows of a packed tile of A."""
 
-VNNI_TARGET: Final = '__attribute__((target("avx512vnni")))'
-"""The attribute of functions that multiply bytes with VNNI."""
-
 _UNROLL: Final = 4
 """Quads per iteration of a tile's loop."""
 
@@ -99,7 +96,7 @@ def _table(tile: ByteTile, a_signed: bool) -> str:
 
 def _function(tile: ByteTile, name: str, rows: int, vectors: int, a_signed: bool) -> str:
     cells = [(r, v) for r in range(rows) for v in range(vectors)]
-    target = f"{VNNI_TARGET} " if tile.vnni else ""
+    target = "VNNI_TARGET " if tile.vnni else ""
     step = _vnni_step if tile.vnni else _wide_step
     lines = [
         f"{target}static void {name}(int64_t quads, const uint8_t *a, const uint8_t *b,",

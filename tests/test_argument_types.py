@@ -88,7 +88,7 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "an output": (lambda: builder().output(["y"], None), gw.ModelError, "not text"),
     "an update": (lambda: builder().update([1], 2.0), gw.ModelError, "is not a state of this builder"),
     "kernels": (lambda: gw.emit_sources("m.om", "c"), gw.OptionError, "a compiled model, not of type str"),
-    "events": (lambda: gw.profile(max_events="9"), ValueError, "max_events='9': takes a whole number"),
+    "events": (lambda: gw.profile(max_events="9"), ValueError, "max_events='9': must be a whole number"),
     "counters": (lambda: gw.profile(counters="cycles"), ValueError, "a list of names, not 'cycles'"),
     "a session": (lambda: gw.InferenceSession(1.5), gw.ModelError, "cannot be read from float"),
     "its options": (

@@ -31,23 +31,23 @@ _MAX_DIGITS: Final = 9
 
 def read_count(text: str) -> int:
     if not text.isdecimal():
-        raise ValueError("takes a whole number, 0 or more")
+        raise ValueError("must be a whole number, 0 or more")
     if len(text.lstrip("0")) > _MAX_DIGITS:
-        raise ValueError(f"takes a number of at most {_MAX_DIGITS} digits")
+        raise ValueError(f"must have at most {_MAX_DIGITS} digits")
     return int(text)
 
 
 def read_positive(text: str) -> int:
     number = read_count(text) if text.isdecimal() else 0
     if not number:
-        raise ValueError("takes a whole number, 1 or more")
+        raise ValueError("must be a whole number, 1 or more")
     return number
 
 
 def read_bytes(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,18})(?:[.]([0-9]{1,9}))? ?(B|KiB|MiB|GiB|)", text)
     if found is None:
-        raise ValueError("takes bytes, as in 67108864, 64MiB or 1.5GiB")
+        raise ValueError("must be a number of bytes, as in 67108864, 64MiB or 1.5GiB")
     whole, part = found[1], found[2] or ""
     scale: int = 10 ** len(part)
     return int(whole + part) * _UNITS[found[3]] // scale
@@ -55,7 +55,7 @@ def read_bytes(text: str) -> int:
 
 def read_level(text: str) -> int:
     if text not in OPT_LEVELS:
-        raise ValueError(f"takes {', '.join(OPT_LEVELS)}")
+        raise ValueError(f"must be one of {', '.join(OPT_LEVELS)}")
     return int(text)
 
 
@@ -64,7 +64,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in allowed:
-            raise ValueError(f"takes one of {', '.join(allowed)}")
+            raise ValueError(f"must be one of {', '.join(allowed)}")
         return text
 
     return read
@@ -73,7 +73,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 def read_switch(text: str) -> bool:
     word = text.lower()
     if word not in (*_TRUE, *_FALSE):
-        raise ValueError("takes true or false")
+        raise ValueError("must be true or false")
     return word in _TRUE
 
 
@@ -95,7 +95,7 @@ def known_device(text: str) -> str:
 def read_isas(text: str) -> tuple[str, ...]:
     names = tuple(text.replace(os.pathsep, ",").split(",")) if text else ()
     if not set(names) <= {*ISA_NAMES} - {"auto"} or len(set(names)) < len(names):
-        raise ValueError(f"takes some of {', '.join(ISA_NAMES[1:])}, each once, with commas between them")
+        raise ValueError(f"must be a comma-separated list of {', '.join(ISA_NAMES[1:])}, each at most once")
     return names
 
 
@@ -103,11 +103,11 @@ def read_sizes(text: str) -> str:
     for each in text.split(",") if text else ():
         name, equals, size = each.partition("=")
         if not (name.strip() and equals and size.strip().isdecimal() and len(size.strip()) <= _MAX_DIGITS):
-            raise ValueError("takes sizes as in N=1,H=640")
+            raise ValueError("must be sizes, as in N=1,H=640")
     return text
 
 
 def read_folder(text: str) -> Path:
     if not text or "\0" in text:
-        raise ValueError("takes a folder")
+        raise ValueError("must be a folder")
     return Path(text).expanduser()

@@ -67,5 +67,5 @@ def test_convolutions_are_rounded_where_bf16_is_fast(is_fast: bool, monkeypatch:
 
 
 def test_an_unknown_value_names_the_legal_ones() -> None:
-    with pytest.raises(gw.OptionError, match="takes one of default, bf16"):
+    with pytest.raises(gw.OptionError, match="must be one of default, bf16"):
         gw.CompileOptions(precision="fp8")

@@ -89,7 +89,7 @@ def test_weights_that_are_not_finite_and_short_columns_stay() -> None:
 
 
 def test_an_unknown_value_names_the_legal_ones() -> None:
-    with pytest.raises(gw.OptionError, match="takes one of default, int8, int4"):
+    with pytest.raises(gw.OptionError, match="must be one of default, int8, int4"):
         gw.CompileOptions(weights="int3")
 
 

@@ -61,7 +61,7 @@ def test_the_plan_used_last_stays(classifier: Classifier, options: Options) -> N
 
 
 def test_a_cache_of_no_plans_is_refused(options: Options) -> None:
-    with pytest.raises(gw.GraphwrightError, match="plan_cache=0: takes a whole number, 1 or more"):
+    with pytest.raises(gw.GraphwrightError, match="plan_cache=0: must be a whole number, 1 or more"):
         replace(options, plan_cache=0)
 
 

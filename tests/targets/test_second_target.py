@@ -164,7 +164,7 @@ def test_the_host_runs_what_needs_the_library() -> None:
 
 
 def test_the_option_device_knows_it() -> None:
-    with pytest.raises(OptionError, match="takes one of cpu, null, reference, abacus"):
+    with pytest.raises(OptionError, match="must be one of cpu, null, reference, abacus"):
         gw.compile(layer(), options={"device": "abakus"})
 
 

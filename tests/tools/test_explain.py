@@ -159,7 +159,7 @@ def test_the_terminal_gets_no_control_characters(folder: Path) -> None:
         (("m.om", "--html", "missing/a.html"), "there is no folder"),
         (("m.om", "--entry", "mian"), "there is no entry 'mian'"),
         (("m.onnx", "--fusion-rules", "rows"), "there is no fusion rule 'rows'"),
-        (("m.onnx", "--opt-level", "4"), "takes 0, 1, 2, 3"),
+        (("m.onnx", "--opt-level", "4"), "must be one of 0, 1, 2, 3"),
     ],
 )
 def test_misuse_is_an_error_and_writes_nothing(

@@ -111,7 +111,7 @@ def test_what_is_no_record_is_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_or_too_large_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="takes auto, none, or a file"):
+    with pytest.raises(OptionError, match="must be auto, none, or a file"):
         Options(tuning=str(tmp_path / "none.json"))
     (tmp_path / "large.json").write_bytes(b" " * ((8 << 20) + 1))
     with pytest.raises(OptionError, match="8 MiB"):
@@ -177,7 +177,7 @@ def test_a_folder_that_cannot_be_made_is_no_error(
 
 @pytest.mark.parametrize("sizes", ("N", "N=", "=3", "N=-1", "N=1,,", "N=1;M=2", "N=9999999999"))
 def test_sizes_that_are_none_are_refused(sizes: str) -> None:
-    with pytest.raises(OptionError, match="takes sizes"):
+    with pytest.raises(OptionError, match="must be sizes"):
         Options(tune_sizes=sizes)
 
 

@@ -25,7 +25,7 @@ RATES: Final = (
 ISAS: Final = ("v3", "v4")
 MOST: Final = 100_000
 """The largest valid rate."""
-TAKES: Final = "takes auto, none, or a file that graphwright calibrate wrote"
+REQUIRED: Final = "must be auto, none, or a file that graphwright calibrate wrote"
 Rates = Mapping[str, Mapping[str, int]]
 """Rates by ISA and name."""
 
@@ -41,7 +41,7 @@ def read_calibration(text: str) -> str:
     try:
         return rates_text(*parsed(Path(text).expanduser().read_text(encoding="utf-8")))
     except OSError as error:
-        raise ValueError(f"{error.strerror or error}; it {TAKES}") from error
+        raise ValueError(f"{error.strerror or error}; it {REQUIRED}") from error
 
 
 def rates_text(cpu: str, rates: Rates) -> str:

@@ -10,7 +10,9 @@ from graphwright.support.spelling import did_you_mean
 
 KEYS: Final = ("rules", "off")
 """The keys of a file: ``rules``, which is "all", "none" or a list of names, and ``off``, a list of names."""
-TAKES: Final = "takes all, none, a comma-separated list of names (-NAME turns a rule off), or a .toml file"
+REQUIRED: Final = (
+    "must be all, none, a comma-separated list of names (-NAME turns a rule off), or a .toml file"
+)
 
 
 def read_rules(text: str) -> str:
@@ -24,7 +26,7 @@ def read_rules(text: str) -> str:
         return _read_file(Path(text).expanduser())
     words = [word.strip() for word in text.split(",")]
     if not all(word.removeprefix("-").isidentifier() for word in words):
-        raise ValueError(TAKES)
+        raise ValueError(REQUIRED)
     return ",".join(["all", *words] if words[0].startswith("-") else words)
 
 

@@ -26,7 +26,7 @@ _MOST_BYTES: Final = 8 << 20
 """The largest file that is read, in bytes."""
 _MOST_TEXT: Final = 200
 """The longest name of an alternative, in characters."""
-TAKES: Final = "takes auto, none, or a file that a compilation with --tune wrote"
+REQUIRED: Final = "must be auto, none, or a file that a compilation with --tune wrote"
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -98,7 +98,7 @@ def read_tuning(text: str) -> str:
     try:
         return parsed(_read(Path(text).expanduser())).text()
     except OSError as error:
-        raise ValueError(f"{error.strerror or error}; it {TAKES}") from error
+        raise ValueError(f"{error.strerror or error}; it {REQUIRED}") from error
 
 
 def _read(path: Path) -> str:

@@ -250,7 +250,7 @@ def test_static_models_and_other_devices_have_no_variants(classifier: Classifier
             classifier.onnx(), shapes=shapes, specialize="hot", options=replace(options, device=device)
         )
         assert not isinstance(model.executor, TierUp)
-    with pytest.raises(gw.GraphwrightError, match="takes one of none, hot"):
+    with pytest.raises(gw.GraphwrightError, match="must be one of none, hot"):
         gw.compile(classifier.onnx(), specialize="warm", options=options)
 
 

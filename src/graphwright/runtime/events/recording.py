@@ -92,7 +92,7 @@ class Recording:
         task. Raises ValueError for names that are not counters.
         """
         if not isinstance(capacity, int) or not 1 <= capacity <= _MOST:
-            raise ValueError(f"max_events={capacity!r}: takes a whole number, 1 to 2^40")
+            raise ValueError(f"max_events={capacity!r}: must be a whole number, 1 to 2^40")
         self._capacity, self._processor = capacity, processor
         self._counters, self._numbers = tuple(counters), numbers_of(counters)
         self._native: _native.Recording | None = None

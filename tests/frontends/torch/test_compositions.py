@@ -112,7 +112,8 @@ def test_windows(
     x = torch.randn(2, 3, height, width)
     equal(lambda x: torch.nn.functional.adaptive_max_pool2d(x, (rows, columns), return_indices=True), x)
     smooth = (rows, columns + 1)  # PyTorch's own result for one column differs from that for its rows
-    equal(lambda x: torch.nn.functional.interpolate(x, smooth, mode="bilinear", antialias=True), x)
+    for mode in ("bilinear", "bicubic"):
+        equal(lambda x, mode=mode: torch.nn.functional.interpolate(x, smooth, mode=mode, antialias=True), x)
     kernel = (rows, columns)
     if all(
         size + 2 * padding >= k and 2 * padding <= k for size, k in zip((height, width), kernel, strict=True)
@@ -148,6 +149,12 @@ def test_histogram_counts() -> None:
     x = torch.tensor([[-1.0, 0.0, 0.5, 1.0], [2.5, 3.0, 9.0, 10.0]])
     equal(lambda x: torch.histc(x, 7), x)
     equal(lambda x: torch.histc(x, 5, 0, 9), x)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_an_axis_that_keeps_its_size_is_not_smoothed(mode: str) -> None:
+    x = filled((1, 2, 7, 20), torch.float32, 0)
+    equal(lambda x: torch.nn.functional.interpolate(x, scale_factor=1.1, mode=mode, antialias=True), x)
 
 
 @pytest.mark.parametrize("n", [1, 4, 5])

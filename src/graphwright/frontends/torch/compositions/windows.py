@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from graphwright.frontends.torch.compositions.elements import lowest
-from graphwright.frontends.torch.compositions.registry import composition
+from graphwright.frontends.torch.compositions.registry import Composition, composition
 
 aten = torch.ops.aten
 
@@ -113,32 +114,55 @@ def _windows(size: int, width: int, step: int, before: int, ceil_mode: bool) -> 
     return count - 1 if (count - 1) * step >= size + before else count
 
 
-def _smoothed(size: int, count: int, align_corners: bool, scale: float | None) -> Tensor:
-    """The weight of each of ``size`` elements for each of ``count`` results: triangles as wide as the
-    scale.
+Window: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def _triangle(distance: Tensor) -> Tensor:
+    return (1 - distance.abs()).clamp(min=0)
+
+
+def _cubic(distance: Tensor) -> Tensor:
+    x, a = distance.abs(), -0.5
+    outer = torch.where(x < 2, (((x - 5) * x + 8) * x - 4) * a, 0.0)
+    return torch.where(x < 1, ((a + 2) * x - (a + 3)) * x * x + 1, outer)
+
+
+def _smoothed(
+    size: int, count: int, align_corners: bool, scale: float | None, window: Window, radius: int
+) -> Tensor:
+    """The weight of each of ``size`` elements for each of ``count`` results: a window of this radius, as wide
+    as the scale.
     """
+    if size == count:  # whatever the scale is
+        return torch.eye(count)
     if align_corners:
         step = (size - 1) / (count - 1) if count > 1 else 0.0
     else:
         step = 1 / scale if scale else size / count
-    support = max(step, 1.0)
+    width = max(step, 1.0)
     center = step * (torch.arange(count).unsqueeze(1) + 0.5)
     position = torch.arange(size)
-    first = (center - support + 0.5).to(torch.int64).clamp(min=0)
-    last = (center + support + 0.5).to(torch.int64).clamp(max=size)
-    weights = (1 - ((position - center + 0.5) / support).abs()).clamp(min=0)
+    first = (center - radius * width + 0.5).to(torch.int64).clamp(min=0)
+    last = (center + radius * width + 0.5).to(torch.int64).clamp(max=size)
+    weights = window((position - center + 0.5) / width)
     weights = torch.where((position >= first) & (position < last), weights, 0.0)
     return weights / weights.sum(1, keepdim=True)
 
 
-@composition(aten._upsample_bilinear2d_aa.default)
-def upsample_bilinear_smooth(
-    x: Tensor, output_size: Sequence[int], align_corners: bool,
-    scales_h: float | None = None, scales_w: float | None = None,
-) -> Tensor:  # fmt: skip
-    sizes = (*x.shape[-2:], *output_size)
-    if x.dtype not in (torch.float32, torch.float64) or not all(isinstance(size, int) for size in sizes):
-        raise NotImplementedError
-    rows = _smoothed(sizes[0], sizes[2], align_corners, scales_h).to(x.dtype)
-    columns = _smoothed(sizes[1], sizes[3], align_corners, scales_w).to(x.dtype)
-    return torch.matmul(rows, torch.matmul(x, columns.t()))
+def _upsample_smooth(window: Window, radius: int) -> Composition:
+    def resized(
+        x: Tensor, output_size: Sequence[int], align_corners: bool,
+        scales_h: float | None = None, scales_w: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        sizes = (*x.shape[-2:], *output_size)
+        if x.dtype not in (torch.float32, torch.float64) or not all(isinstance(size, int) for size in sizes):
+            raise NotImplementedError
+        rows = _smoothed(sizes[0], sizes[2], align_corners, scales_h, window, radius).to(x.dtype)
+        columns = _smoothed(sizes[1], sizes[3], align_corners, scales_w, window, radius).to(x.dtype)
+        return torch.matmul(rows, torch.matmul(x, columns.t()))
+
+    return resized
+
+
+composition(aten._upsample_bilinear2d_aa.default)(_upsample_smooth(_triangle, 1))
+composition(aten._upsample_bicubic2d_aa.default)(_upsample_smooth(_cubic, 2))

@@ -11,8 +11,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import F32, I32
-from graphwright.ops.contrib.common import added, contribute
-from graphwright.ops.core.binary import Add, And, Greater, GreaterOrEqual, Less, LessOrEqual
+from graphwright.ops.contrib.common import added, contribute, scalar
+from graphwright.ops.core.binary import Add, And, Greater, GreaterOrEqual, Less, LessOrEqual, Mul
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.concat import Concat
@@ -196,7 +196,23 @@ def _import_multi_head(i: OnnxImporter) -> Any:
         causal = _causal_bias(i, q.rows, past_rows, k.rows)
         bias = causal if bias is None else i.emit(Add(), bias, causal)
     y = attention(i, q, k, v, bias, settings)
-    return (y, k.canonical(i), v.canonical(i)) if i.output_count > 1 else y
+    if i.output_count == 1:
+        return y
+    if i.output_count < 4:
+        return y, k.canonical(i), v.canonical(i)
+    causal_bias = _causal_bias(i, q.rows, past_rows, k.rows) if settings.causal else None
+    return y, k.canonical(i), v.canonical(i), _scores(i, q, k, settings.scale, bias, causal_bias)
+
+
+def _scores(i: Importer, q: Heads, k: Heads, scale: float, *biases: Value | None) -> Value:
+    """The scaled and masked scores before the softmax, [B, N, S, T] in the dtype of q. A scale of 0 means
+    ``1 / sqrt(H)``.
+    """
+    query = wide(i, q.canonical(i))
+    query, factor = (query, scale) if scale else scaled(i, query, q.features)
+    keys = i.emit(Transpose((0, 1, 3, 2)), wide(i, k.canonical(i)))
+    products = i.emit(MatMul(), i.emit(Mul(), query, scalar(i, factor, query)), keys)
+    return as_dtype(i.builder, added(i, products, *biases), q.value.type.dtype)
 
 
 def _unpacked(i: Importer, heads: int) -> tuple[Heads, Heads, Heads]:

@@ -61,6 +61,7 @@ def condense_all(data: Sequence[Buffer], mapped: bool = False) -> list[bytes]:
     content).
     """
 
+def dlpack_capsule(tensor: NDArray[Any], code: int) -> object: ...
 def dlpack_bits(tensor: object) -> tuple[NDArray[Any], int]:
     """A view of an object with ``__dlpack__`` in CPU memory as unsigned integers of 8 or 16 bits, and the
     DLPack code of its element type. Raises TypeError for other objects.

@@ -382,6 +382,26 @@ def test_capsules_of_dlpack() -> None:
     assert ours.OrtValue.from_dlpack(halves).numpy().astype(np.float32).tolist() == [1, -2]
 
 
+def test_types_and_arrays_that_numpy_does_not_exchange() -> None:
+    """Exporters of transformers read outputs in bf16 so."""
+    torch = pytest.importorskip("torch")
+
+    def read(engine: ModuleType) -> Any:
+        made = engine.OrtValue.ortvalue_from_numpy_with_onnx_type
+        fixed = ROWS.copy()
+        fixed.setflags(write=False)
+        values = (
+            made(np.array([[0x3F80, 0xC000]], np.uint16), TensorProto.BFLOAT16),
+            made(np.array([0x38, 0xC0], np.uint8), TensorProto.FLOAT8E4M3FN),
+            engine.OrtValue.ortvalue_from_numpy(fixed),
+        )
+        tensors = [torch.from_dlpack(value._ortvalue.to_dlpack()) for value in values]
+        tensors.append(torch.from_dlpack(values[0]))
+        return [(str(each.dtype), each.float().tolist()) for each in tensors]
+
+    assert same(read)[0] == ["torch.bfloat16", [[1.0, -2.0]]]
+
+
 def test_native_devices() -> None:
     """Scripts read native devices from the Python class, or create them from numbers."""
 

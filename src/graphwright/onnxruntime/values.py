@@ -11,7 +11,7 @@ from graphwright.frontends.onnx.dtypes import dtype_from_onnx, onnx_number
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING, DType, dtype_of, optional_of
 from graphwright.onnxruntime.devices import require_cpu
-from graphwright.runtime.feeds.conversion import narrow_float_view
+from graphwright.runtime.feeds.conversion import narrow_float_capsule, narrow_float_view
 from graphwright.session import type_text
 
 _CPU_IN_DLPACK = (1, 0)
@@ -120,7 +120,9 @@ class OrtValue:
         return copied
 
     def __dlpack__(self, **how: Any) -> Any:
-        return self.array().__dlpack__(**how)
+        """A capsule that shares the memory, also of arrays and types for which NumPy makes none."""
+        array = self.array()
+        return narrow_float_capsule(array, self._dtype) or _writable(array).__dlpack__(**how)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _CPU_IN_DLPACK

@@ -72,3 +72,9 @@ def narrow_float_view(tensor: Any) -> Array | None:
         return None
     name = _DLPACK.get(code)
     return None if name is None else bits.view(DTYPES[name].numpy)
+
+
+def narrow_float_capsule(array: Array, dtype: DType) -> object:
+    """A DLPack capsule of an array of bfloat16 or 8-bit floats, which NumPy does not make; else None."""
+    code = next((code for code, name in _DLPACK.items() if name == dtype.name), None)
+    return None if code is None else _native.dlpack_capsule(array.view(f"u{array.itemsize}"), code)

@@ -109,7 +109,7 @@ static struct columns columns_of(const struct conv *g, int64_t p) {
 }
 
 #if VL == 16
-/* Lanes i of both operands, for i from `at` on: n lanes of the first, n of the second, and so on. */
+/* Halves, quarters and eighths of both operands, from lane `at` on: every other one. */
 #define HALVES(a, b, at)                                                                                     \
     __builtin_shufflevector(a, b, at + 0, at + 1, at + 2, at + 3, at + 4, at + 5, at + 6, at + 7, at + 16,   \
                             at + 17, at + 18, at + 19, at + 20, at + 21, at + 22, at + 23)
@@ -208,15 +208,15 @@ static int32_t run_tile(const struct conv *g, const struct block *o, const struc
     const struct byte_conv_args *s = &g->s;
     const struct columns c = b->of[p];
     const int64_t row = tile * TILE_ROWS, rows = smaller(s->cout - row, TILE_ROWS);
-    const int64_t channel = o->group * s->cout + row, quads = g->planes * g->taps,
-                  vectors = ceildiv(c.cols, VL);
+    const int64_t channel = o->group * s->cout + row, quads = g->planes * g->taps;
+    const int64_t vectors = ceildiv(c.cols, VL);
     const int32_t *sums = b->sums + p * NR;
     int32_t *y = g->y + o->image * s->y_n + channel * s->y_c + c.at;
     int32_t out[TILE_ROWS * OUT_LD];
     struct byte_tile t = {.from = start, .from_rows = 1, .to = out, .to_ld = OUT_LD};
     t.ahead = w + ahead; /* the next tile: weights are rarely in the cache */
     t.ahead_lines = ahead ? TILE_ROWS * RUN / 64 : 0;
-    if (!g->hook && (c.cols + c.rest) % VL == 0) {
+    if (!g->hook && c.cols % VL == 0 && !c.rest) {
         t.to = y;
         t.to_ld = s->y_c;
     }

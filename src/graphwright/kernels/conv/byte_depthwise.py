@@ -1,11 +1,12 @@
 """Depthwise 2-D convolution of bytes: y = conv(x - x_zero, w - w_zero) in s32, row-major images.
 
 Each output channel reads one input channel. For a block of output rows, every input row is expanded once:
-each output column gets the *quad* of four neighboring pixels that it multiplies, so that one instruction
-multiplies four taps of a row, for any stride and dilation. Padding contains the zero point of x, and its
-products are subtracted from the start: (X - xz) W = X W - xz * sum(W). Signed weights without a zero point
-are multiplied as bytes if the CPU has VNNI, others as 16-bit integers W = w - w_zero. All arithmetic wraps
-like s32, so every variant and division into chunks gives the same bits. A 1-D convolution has h = 1.
+each output column gets the neighboring pixels that it multiplies, in words of 32 bits, so that one
+instruction multiplies the taps of a word, for any stride and dilation. Signed weights without a zero point
+are multiplied as *quads* of bytes if the CPU has VNNI, others as *pairs* of 16-bit integers W = w - w_zero.
+Padding contains the zero point of x, and its products are subtracted from the start: (X - xz) W = X W - xz *
+sum(W). All arithmetic wraps like s32, so every variant and division into chunks gives the same bits. A 1-D
+convolution has h = 1.
 """
 
 from __future__ import annotations
@@ -109,11 +110,10 @@ def grid(args: ByteDepthwiseArgs) -> Dim:
 
 def scratch_bytes(isa: Isa, args: ByteDepthwiseArgs) -> Dim:
     """The bytes of the weights of a channel, of input rows with their pads, and of these rows expanded."""
-    columns = ceildiv(args.ow, isa.lanes) * isa.lanes
-    line = columns * args.stride_w + QUAD * _quads(args) * args.dilation_w + isa.vector_bytes
+    columns, words = ceildiv(args.ow, isa.lanes) * isa.lanes, ceildiv(args.kw, 2)
+    line = columns * args.stride_w + (args.kw + QUAD - 1) * args.dilation_w + isa.vector_bytes
     rows = maximum((_unit_rows(args) - 1) * args.stride_h + (args.kh - 1) * args.dilation_h + 1, 0)
-    weights = 2 * args.kh * _quads(args)
-    return QUAD * (weights + rows * (_quads(args) * columns + ceildiv(line, QUAD)))
+    return 4 * (args.kh * words + rows * (words * columns + ceildiv(line, 4)))
 
 
 def work_ns(isa: Isa, args: ByteDepthwiseArgs) -> Dim:

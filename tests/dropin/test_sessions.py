@@ -74,7 +74,7 @@ def test_faults_can_be_read(pair: dict[ModuleType, Any]) -> None:
     assert "input 'a' takes f32, not float64" in text and "a: f32[N, 3]" in text
     with pytest.raises(TypeError, match="output_names takes a sequence of names"):
         pair[ours].run("total", FEED)
-    with pytest.raises(TypeError, match="input_feed is a mapping from names to values, not list"):
+    with pytest.raises(TypeError, match="input_feed must be a mapping from names to values, not list"):
         pair[ours].run(None, [ROWS])
 
 

@@ -350,12 +350,12 @@ def test_arrays_are_no_values(pair: dict[ModuleType, Any]) -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda s: s.run_with_ort_values(None, ROWS), "input_dict_ort_values is a mapping from names"),
+        (lambda s: s.run_with_ort_values(None, ROWS), "input_dict_ort_values must be a mapping from names"),
         (lambda s: s.run_with_iobinding(None), r"iobinding takes the result of session\.io_binding\(\)"),
-        (lambda s: ours.OrtValue.ortvalue_from_numpy_with_onnx_type([1], 16), "data is a NumPy array"),
-        (lambda s: ours.OrtValue.ortvalue_from_shape_and_type(3, np.float32), "a shape is a sequence"),
+        (lambda s: ours.OrtValue.ortvalue_from_numpy_with_onnx_type([1], 16), "data must be a NumPy array"),
+        (lambda s: ours.OrtValue.ortvalue_from_shape_and_type(3, np.float32), "a shape must be a sequence"),
         (lambda s: s.io_binding().bind_input("a", "cpu", 0, np.float32, [2, 3], None), "array.ctypes.data"),
-        (lambda s: s.io_binding().bind_input("a", "cpu", 0, np.float32, 2, 64), "a shape is a sequence"),
+        (lambda s: s.io_binding().bind_input("a", "cpu", 0, np.float32, 2, 64), "a shape must be a sequence"),
     ],
 )
 def test_errors_about_arguments_name_what_fits(pair: dict[ModuleType, Any], call: Any, words: str) -> None:

@@ -69,7 +69,7 @@ def set_default_logger_callback(callback: Callable[..., Any] | None, severity: i
     """
     _require_severity(severity)
     if callback is not None and not callable(callback):
-        raise RuntimeError(f"a callback is a function or None, not {type(callback).__name__}")
+        raise RuntimeError(f"a callback must be a function or None, not {type(callback).__name__}")
 
 
 def set_seed(seed: int) -> None:
@@ -108,6 +108,6 @@ def print_debug_info() -> None:
 
 def _require_severity(severity: int) -> None:
     if not isinstance(severity, int):
-        raise TypeError(f"a severity is a number from 0 to 4, not {severity!r}")
+        raise TypeError(f"a severity must be a number from 0 to 4, not {severity!r}")
     if severity not in _SEVERITIES:
-        raise RuntimeError(f"a severity is a number from 0 to 4, not {severity}")
+        raise RuntimeError(f"a severity must be a number from 0 to 4, not {severity}")

@@ -26,7 +26,7 @@ def require(names: Sequence[str], inputs: Sequence[TensorSpec], feed: Mapping[st
 def require_mapping(argument: str, feed: object) -> None:
     """Raises TypeError, which names ``argument``, if the feeds are not a mapping."""
     if not isinstance(feed, Mapping):
-        raise TypeError(f"{argument} is a mapping from names to values, not {type(feed).__name__}")
+        raise TypeError(f"{argument} must be a mapping from names to values, not {type(feed).__name__}")
 
 
 def converted(inputs: Sequence[TensorSpec], feed: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class OrtValue:
         """
         if not isinstance(data, np.ndarray):
             raise TypeError(
-                f"data is a NumPy array with the bytes of the elements, not {type(data).__name__}"
+                f"data must be a NumPy array with the bytes of the elements, not {type(data).__name__}"
             )
         dtype = dtype_from_onnx(onnx_element_type)
         if data.dtype.itemsize != dtype.bytes:
@@ -267,7 +267,7 @@ def array_at(address: int, element_type: Any, shape: Sequence[int]) -> Array:
     if not hasattr(address, "__index__"):
         kind = type(address).__name__
         raise TypeError(
-            f"buffer_ptr is an address, as array.ctypes.data and tensor.data_ptr() are, not {kind}"
+            f"buffer_ptr must be an address, as array.ctypes.data and tensor.data_ptr() are, not {kind}"
         )
     dtype, sizes = element_dtype(element_type), _sizes(shape)
     count = math.prod(sizes)
@@ -280,7 +280,7 @@ def array_at(address: int, element_type: Any, shape: Sequence[int]) -> Array:
 
 def _sizes(shape: Any) -> tuple[int, ...]:
     if not isinstance(shape, Iterable):
-        raise TypeError(f"a shape is a sequence of sizes, such as [2, 3], not {shape!r}")
+        raise TypeError(f"a shape must be a sequence of sizes, such as [2, 3], not {shape!r}")
     return tuple(shape)
 
 

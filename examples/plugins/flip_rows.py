@@ -17,7 +17,7 @@ class FlipRows(gp.BlockedForm, gp.PaddingRule, gp.Op):
 
     def infer(self, at: gp.Inference, x: gp.Fact) -> gp.TensorType:
         if x.rank != 4:
-            raise at.fail(f"{x.type} is no batch of images")
+            raise at.fail(f"{x.type} is not a batch of images")
         return x.type
 
     def reference(self, x: gp.Array) -> gp.Array:
@@ -42,7 +42,7 @@ class FlipRows(gp.BlockedForm, gp.PaddingRule, gp.Op):
 FlipRows.samples = (
     gp.Sample(FlipRows(), (gp.arg(gp.F32, gp.symbol("N"), 3, gp.symbol("H"), 5),)),
     gp.Sample(FlipRows(), (gp.arg(gp.I32, 2, 3, 4, 5),)),
-    gp.Sample(FlipRows(), (gp.arg(gp.F32, 2, 3),), error="is no batch of images"),
+    gp.Sample(FlipRows(), (gp.arg(gp.F32, 2, 3),), error="is not a batch of images"),
 )
 
 

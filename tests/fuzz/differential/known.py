@@ -126,7 +126,7 @@ KNOWN: tuple[Known, ...] = (
     refused(
         '"If an axis is selected with shape entry not equal to one, an error is raised"',
         "Squeeze",
-        "is 1, not",
+        "must be 1, but is|cannot be",
     ),
     refused(
         '"it is invalid for the specified shape to contain both a zero value and -1"',

@@ -82,5 +82,5 @@ def test_a_wrong_argument_is_an_error(change: dict[str, int | tuple[int, ...]], 
 
 
 def test_what_is_no_field_is_an_error() -> None:
-    with pytest.raises(ValueError, match="'n\\[x\\]' is no field"):
+    with pytest.raises(ValueError, match="'n\\[x\\]' is not a field"):
         assert Abi("demo", (), ("n[x]",)).args

@@ -200,5 +200,5 @@ def _fraction(scale: float) -> Fraction:
     floors = np.array_equal(np.floor(sizes * scale), exact // fraction.denominator)
     ceils = np.array_equal(np.ceil(sizes * scale), (exact + above) // fraction.denominator)
     if float(fraction) != scale or not (floors and ceils):
-        raise Unsupported(f"a size is multiplied by {scale}, which is no fraction with a small denominator")
+        raise Unsupported(f"a size is multiplied by {scale}, not by a fraction with a small denominator")
     return fraction

@@ -95,7 +95,7 @@ def _parts(field: str) -> tuple[str, str, int | None]:
     """The type, the name, and for arrays the length of a field."""
     found = _FIELD.fullmatch(field)
     if found is None:
-        raise ValueError(f"{field!r} is no field")
+        raise ValueError(f"{field!r} is not a field")
     sizes = [int(size) for size in re.findall(r"\d+", found[3])]
     return found[1] or "int64_t", found[2], math.prod(sizes) if sizes else None
 

@@ -211,7 +211,7 @@ class _Writer:
 
     def _value_of(self, atom: Atom) -> Double:
         if atom not in self._values:
-            assert not isinstance(atom, Symbol), f"{atom} is no argument"
+            assert not isinstance(atom, Symbol), f"{atom} is not an argument"
             value = combined(atom.name, [self._number(operand) for operand in atom.operands])
             name = f"t{len(self._values)}"
             self.lines.append(f"const double {name} = {value.text};")

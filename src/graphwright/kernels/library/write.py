@@ -109,7 +109,7 @@ def _shared() -> list[Path]:
 
 def _path(module: KernelModule) -> Path:
     if module.__file__ is None:
-        raise ValueError(f"{module.__name__} is no file")
+        raise ValueError(f"{module.__name__} is not a file")
     return Path(module.__file__)
 
 

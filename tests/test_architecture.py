@@ -76,6 +76,7 @@ RULES_BY_OP = {
     "passes/lower_precision.py": "products, convolutions and attention in bf16",
     "passes/quantize_weights.py": "products whose weights are rounded",
     "passes/scale_weights.py": "convolutions of scaled images",
+    "passes/sink_dequantize.py": "pooling of bytes as exporters write it",
     "passes/sink_resizes.py": "resized images that convolutions read",
     "passes/split_products.py": "products whose results are split",
     "passes/tail_duplication.py": "branches of different rank",

@@ -36,6 +36,7 @@ from graphwright.passes.lower_precision import lower_precision
 from graphwright.passes.manager import Fixpoint, Scheduled, StageEnd
 from graphwright.passes.plugin_passes import Point
 from graphwright.passes.quantize_weights import quantize_weights
+from graphwright.passes.sink_dequantize import SINK_DEQUANTIZE
 from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
 from graphwright.passes.widen_halves import KEEP_EXCESS_PRECISION, WidenHalves
 from graphwright.records import dataclass, replace
@@ -118,8 +119,8 @@ STAGES: Final = (
     Stage("import", "translates the nodes of the model to ops, and binds the sizes given by the caller"),
     Stage(
         "quantized",
-        "recognizes quantized matrix multiplications, before their weights are folded to floats",
-        (INTEGER_PRODUCTS, WEIGHT_ONLY_QUANTIZATION),
+        "recognizes quantized matrix multiplications and pooling, before weights are folded to floats",
+        (INTEGER_PRODUCTS, SINK_DEQUANTIZE, WEIGHT_ONLY_QUANTIZATION),
         level=1,
     ),
     Stage(

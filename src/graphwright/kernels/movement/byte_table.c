@@ -34,7 +34,8 @@ __attribute__((target("avx512vbmi"))) static void look_up_vbmi(const uint8_t *x,
 #endif
 
 static void run(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, int with_vbmi) {
-    const int64_t first = begin * UNIT_BYTES, last = smaller(end * UNIT_BYTES, byte_table_args(arg)->count);
+    const int64_t first = begin * UNIT_LOOKUPS,
+                  last = smaller(end * UNIT_LOOKUPS, byte_table_args(arg)->count);
     const uint8_t *x = (const uint8_t *)buf[BYTE_TABLE_X] + first;
     uint8_t *y = (uint8_t *)buf[BYTE_TABLE_Y] + first;
 #if VL == 16

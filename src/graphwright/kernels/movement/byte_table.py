@@ -15,14 +15,14 @@ SYMBOL: Final = "gw_byte_table"
 WITHOUT_VBMI: Final = "gw_byte_table_scalar"
 """The same kernel without VBMI, even on CPUs that have it."""
 ABI: Final = Abi("byte_table", ("x", "table", "y"), ("count",))
-_UNIT_BYTES: Final = 1 << 14
+_UNIT_LOOKUPS: Final = 1 << 14
 _ENTRIES: Final = 256
 _BYTES_PER_CYCLE: Final = {"v3": 1, "v4": 8}
 
 
 def grid(count: Dim) -> Dim:
     """The number of units of work."""
-    return ceildiv(count, _UNIT_BYTES)
+    return ceildiv(count, _UNIT_LOOKUPS)
 
 
 def work_ns(isa: Isa, count: Dim) -> Dim:
@@ -40,4 +40,4 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 def header(isa: Isa) -> str:
     """The generated header of ``byte_table.c``."""
-    return f"{ABI.c_text()}#define UNIT_BYTES {_UNIT_BYTES}\n#define ENTRIES {_ENTRIES}\n"
+    return f"{ABI.c_text()}#define UNIT_LOOKUPS {_UNIT_LOOKUPS}\n#define ENTRIES {_ENTRIES}\n"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node
 from graphwright.ir.symbols import Dim
-from graphwright.ir.types import F32
+from graphwright.ir.types import F32, I8, U8
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch
+from graphwright.kernels.pool import byte_pool
 from graphwright.kernels.pool.pool import Pool as PoolKernel
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.strides import row_major_strides
@@ -18,15 +19,12 @@ from graphwright.ops.nn.spatial import Pool
 
 @candidate(MaxPool, AveragePool)
 def pool(node: Node[Pool], context: Context) -> Launch | str:
-    """Pools planar f32 images over one to three spatial axes."""
+    """Pools planar images over one to three spatial axes."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
-    rank = len(op.kernel)
-    if x.type.dtype != F32 or rank > 3:
+    rank, symbol = len(op.kernel), _symbol(node)
+    if symbol is None or rank > 3:
         return f"no pooling kernel for {x.type.dtype} over {rank} axes"
     window, (batch, channels, *size) = op.windows, x.type.dims
-    symbol = PoolKernel.AVERAGE
-    if isinstance(op, MaxPool):
-        symbol = PoolKernel.MAX_INDICES if len(node.outputs) > 1 else PoolKernel.MAX
     kernel = PoolKernel(
         symbol,
         batch,
@@ -54,6 +52,16 @@ def pool(node: Node[Pool], context: Context) -> Launch | str:
         kernel.scratch_bytes,
         kernel.work_ns(context.isa),
     )
+
+
+def _symbol(node: Node[Pool]) -> str | None:
+    """The kernel for the op and its element type."""
+    dtype = node.operand(0).type.dtype
+    if not isinstance(node.op, MaxPool):
+        return PoolKernel.AVERAGE if dtype == F32 else None
+    if len(node.outputs) > 1:
+        return PoolKernel.MAX_INDICES if dtype == F32 else None
+    return {F32: PoolKernel.MAX, U8: byte_pool.UNSIGNED, I8: byte_pool.SIGNED}.get(dtype)
 
 
 def _three(values: tuple[Dim, ...] | list[Dim], fill: int) -> tuple[Dim, Dim, Dim]:

@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.testing._internal.two_tensor import TwoTensor
 
 import graphwright as gw
+from graphwright.frontends.torch.interface import Interface, Output
 from tests.torch.support import close, compiled
 
 
@@ -419,3 +420,32 @@ def test_results_without_elements_have_the_strides_of_eager_mode(dtype: torch.dt
     for _ in range(2):  # the first call has no fast path yet
         made = run(x)
         assert (made.dtype, made.shape, made.stride()) == (dtype, x.shape, doubled(x).stride())
+
+
+@pytest.mark.parametrize("is_size", [True, False], ids=["of an argument", "of no argument"])
+def test_negative_numbers_are_accepted_beside_permuted_results(is_size: bool) -> None:
+    """A size that PyTorch negates follows from a size, or makes PyTorch run the subgraph."""
+
+    def function(x: torch.Tensor, z: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        k = -x.shape[1]
+        y = ((x if is_size else z) * 2).transpose(1, 2)
+        factor = torch.linalg.cholesky(s)[0, 0]  # which PyTorch runs
+        return y.new_full((1,), k) + y * factor, (y * k).transpose(1, 2), y * k
+
+    made = compiled(function, dynamic=True)
+    with torch.no_grad():
+        for size in (5, 7):
+            given = torch.randn(2, size, 4), torch.randn(2, 3, 4), torch.eye(3)
+            for actual, expected in zip(made(*given), function(*given), strict=True):
+                torch.testing.assert_close(actual, expected)
+                assert actual.stride() == expected.stride()
+
+
+def test_results_of_pytorch_become_outputs_of_the_module_and_back() -> None:
+    """As for a subgraph that PyTorch runs, because the module does not accept an argument."""
+    interface = Interface(outputs=[Output((0, 2, 1)), Output(None, 3), Output((2, 0, 1)), Output((0,))])
+    given = [torch.randn(2, 3, 4), 3, torch.randn(5, 6, 7), torch.randn(2)]
+    outputs = interface.outputs_of(given)
+    assert [tuple(each.shape) for each in outputs] == [(2, 4, 3), (7, 5, 6), (2,)]
+    for actual, expected in zip(interface.results(outputs, ()), given, strict=True):
+        assert actual is expected or torch.equal(actual, expected)

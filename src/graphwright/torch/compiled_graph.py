@@ -103,7 +103,7 @@ class CompiledGraph:
         """Runs a call without the fast path. Arguments that the graph changes are written in place."""
         if not all(each.accepts(arguments[each.position]) for each in self._interface.inputs):
             given = self._graph(*arguments)
-            return list(given) if isinstance(given, list | tuple) else [given]
+            return self._interface.outputs_of(given if isinstance(given, list | tuple) else (given,))
         with self._lock:
             model, fed = self._held(arguments).model, self._fed()
         arrays = [each.array(arguments[each.position]) for each in fed]

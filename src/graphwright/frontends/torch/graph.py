@@ -152,11 +152,13 @@ class _GraphReader:
         return transposed
 
     def _add_sizes(self) -> None:
-        """Adds inputs for sizes that are not sizes of any argument that is a tensor."""
+        """Adds inputs for sizes that follow neither from sizes of tensors nor from other numbers."""
         graph = self._builder.graph
         known = {dim for value in graph.inputs for dim in value.type.dims}
+        symbols = {str(dim) for dim in (*known, *self._sizes) if _is_symbol(dim)}
         for dim, position in self._sizes.items():
-            if isinstance(dim, Expr) and dim not in known:
+            follows = dim in known or (names_in(dim) <= symbols and not _is_symbol(dim))
+            if isinstance(dim, Expr) and not follows:
                 name = f"size_{position}"
                 graph.add_input(TensorType(U8, (dim, 0)), name)
                 self._interface.inputs.append(Input(position, name, None, None))

@@ -97,6 +97,11 @@ class Interface:
     value.
     """
 
+    def outputs_of(self, results: Sequence[Any]) -> list[torch.Tensor]:
+        """The outputs of the module for the results of the graph: the inverse of :meth:`results`."""
+        pairs = zip(self.outputs, results, strict=True)
+        return [result.permute(each.order) for each, result in pairs if each.order is not None]
+
     def results(self, tensors: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list[Any]:
         """The results of the graph, given the outputs of the module. Detached, they are no views to autograd,
         which rejects writes to views that a backward graph belongs to.

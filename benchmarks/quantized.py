@@ -1,15 +1,16 @@
 """Compares quantized models with ONNX Runtime: milliseconds of CPU time on one thread, and differences of
 results.
 
-Run: ``python -m benchmarks.quantized [NAME]...``. The models are made here and quantized by ONNX Runtime's
-own tools: chains of bottlenecks as ResNet-50 has them, and of BERT's feed-forward layers; with weights and
-inputs from a generator, calibrated on a few of these. The engines take turns; the ratio is the median of
-pairs.
+Run: ``python -m benchmarks.quantized [NAME]...``. The models are quantized by ONNX Runtime's own tools, which
+calibrate them on a few inputs: development models (:mod:`benchmarks.models`), and models that are made here,
+chains of bottlenecks as ResNet-50 has them, and of BERT's feed-forward layers. Weights and inputs are random.
+The engines take turns; the ratio is the median of pairs.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import statistics
 import tempfile
 import time
@@ -26,7 +27,10 @@ from onnxruntime import quantization
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType
 
 import graphwright as gw
+from benchmarks.models import MODELS
 from graphwright.config import Options
+
+Feeds = dict[str, Any]
 
 SECONDS: Final = 4.0
 """Processor time of one case."""
@@ -102,26 +106,22 @@ def layers() -> onnx.ModelProto:
 class Samples(CalibrationDataReader):
     """A few inputs of a model."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        rng = np.random.default_rng(1)
-        self.feeds: Iterator[Any] = iter(
-            [{"x": rng.standard_normal(shape).astype(np.float32)} for _ in range(4)]
-        )
+    def __init__(self, feeds: Callable[[int], Feeds]) -> None:
+        self.feeds: Iterator[Feeds] = map(feeds, range(1, 5))
 
     def get_next(self) -> Any:
         return next(self.feeds, None)
 
 
-def static(model: onnx.ModelProto, **how: Any) -> onnx.ModelProto:
+def static(model: onnx.ModelProto, feeds: Callable[[int], Feeds], **how: Any) -> onnx.ModelProto:
     """Quantized with ranges from :class:`Samples`; weights by channel."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        shape = tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)
-        quantization.quantize_static(model, path, Samples(shape), per_channel=True, **how)
+        quantization.quantize_static(model, path, Samples(feeds), per_channel=True, **how)
         return onnx.load(path)
 
 
-def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
+def dynamic(model: onnx.ModelProto, _feeds: Callable[[int], Feeds]) -> onnx.ModelProto:
     """Quantized with ranges of each run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
@@ -131,29 +131,58 @@ def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @dataclass(frozen=True)
 class Case:
-    """A float model and how it is quantized."""
+    """A float model, its inputs by seed, and how it is quantized."""
 
     model: Callable[[], onnx.ModelProto]
+    feeds: Callable[[int], Feeds]
     quantize: Callable[..., onnx.ModelProto]
     how: tuple[tuple[str, Any], ...] = ()
 
     def quantized(self) -> onnx.ModelProto:
-        return self.quantize(self.model(), **dict(self.how))
+        return self.quantize(self.model(), self.feeds, **dict(self.how))
+
+
+def image(seed: int) -> Feeds:
+    """An input of :func:`images`."""
+    return {"x": np.random.default_rng(seed).standard_normal((1, 3, 224, 224)).astype(np.float32)}
+
+
+def tokens(seed: int) -> Feeds:
+    """An input of :func:`layers`."""
+    return {"x": np.random.default_rng(seed).standard_normal((1, 128, 768)).astype(np.float32)}
+
+
+def unchanged(model: onnx.ModelProto, _feeds: Callable[[int], Feeds]) -> onnx.ModelProto:
+    """The model in f32."""
+    return model
 
 
 def _how(format: QuantFormat, activations: QuantType) -> tuple[tuple[str, Any], ...]:
     return ("quant_format", format), ("activation_type", activations), ("weight_type", QuantType.QInt8)
 
 
+_QDQ: Final = _how(QuantFormat.QDQ, QuantType.QUInt8)
+
+
+def _development(name: str) -> Case:
+    model = MODELS[name]
+    return Case(lambda: onnx.load(model.path()), lambda seed: model.feeds(seed=seed), static, _QDQ)
+
+
 CASES: Final = {
-    "images-f32": Case(images, lambda model: model),
-    "images-qdq": Case(images, static, _how(QuantFormat.QDQ, QuantType.QUInt8)),
-    "images-qdq-s8": Case(images, static, _how(QuantFormat.QDQ, QuantType.QInt8)),
-    "images-qlinear": Case(images, static, _how(QuantFormat.QOperator, QuantType.QUInt8)),
-    "layers-f32": Case(layers, lambda model: model),
-    "layers-qdq": Case(layers, static, _how(QuantFormat.QDQ, QuantType.QUInt8)),
-    "layers-dynamic": Case(layers, dynamic),
+    "images-f32": Case(images, image, unchanged),
+    "images-qdq": Case(images, image, static, _QDQ),
+    "images-qdq-s8": Case(images, image, static, _how(QuantFormat.QDQ, QuantType.QInt8)),
+    "images-qlinear": Case(images, image, static, _how(QuantFormat.QOperator, QuantType.QUInt8)),
+    "layers-f32": Case(layers, tokens, unchanged),
+    "layers-qdq": Case(layers, tokens, static, _QDQ),
+    "layers-dynamic": Case(layers, tokens, dynamic),
+    **{
+        name: _development(name)
+        for name in ("mobilenet_v2", "resnet50", "ppocr_det", "ppocr_rec", "vit_b16", "bert_base")
+    },
 }
+"""By name. Development models are quantized as QDQ models with u8 and s8."""
 
 
 def timed(step: Callable[[], object]) -> float:
@@ -165,15 +194,13 @@ def timed(step: Callable[[], object]) -> float:
 
 def measure(case: Case) -> None:
     """Print what one case gives."""
-    model = case.quantized()
-    shape = tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)
-    feeds: dict[str, Any] = {"x": np.random.default_rng(2).standard_normal(shape).astype(np.float32)}
+    model, feeds = case.quantized(), case.feeds(0)
     settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = 1
+    settings.intra_op_num_threads, settings.log_severity_level = 1, 3
     peer = onnxruntime.InferenceSession(model.SerializeToString(), settings)
     own = gw.compile(model, options=Options(threads=1))
-    (expected,) = peer.run(None, feeds)
-    (actual,) = own.run(feeds).values()
+    expected, *_ = peer.run(None, feeds)
+    actual, *_ = own.run(feeds).values()
     off = float(np.abs(actual - expected).max() / np.abs(expected).max())
     pairs: list[tuple[float, float]] = []
     end = time.process_time() + SECONDS
@@ -187,6 +214,7 @@ def measure(case: Case) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CASES)}")
+    logging.disable(logging.WARNING)  # of the quantizer
     for name in parser.parse_args().names or CASES:
         print(f"{name:16}", end="", flush=True)
         measure(CASES[name])

@@ -65,10 +65,6 @@ struct bytes {
     uint8_t x[VL];
 };
 
-struct byte_pairs {
-    uint8_t x[2 * VL];
-};
-
 /* VL bytes, one in each lane. */
 GW_INLINE vq spread(const uint8_t *p) {
     vq x;
@@ -76,10 +72,9 @@ GW_INLINE vq spread(const uint8_t *p) {
     return x;
 }
 
-/* 2 * VL bytes, a pair in each lane. */
-GW_INLINE vq spread_pairs(const uint8_t *p) {
-    vq x;
-    __asm__("vpmovzxwd %1, %0" : "=v"(x) : "m"(*(const struct byte_pairs *)(const void *)p));
+/* In each 128 bits of x, the bytes that `order` names; 0 where its highest bit is set. */
+GW_INLINE vi bytes_in_order(vi x, vi order) {
+    __asm__("vpshufb %1, %0, %0" : "+v"(x) : "v"(order));
     return x;
 }
 

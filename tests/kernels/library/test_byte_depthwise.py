@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
 from graphwright.kernels.conv import byte_depthwise
+from graphwright.kernels.conv.byte_conv import ByteConvArgs
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
 from tests.kernels.library.harness import call, hook, load
@@ -51,9 +52,9 @@ class Convolution:
         packed = np.zeros(byte_depthwise.packed_bytes(features, *kernel), np.uint8)
         byte_depthwise.pack(packed, w)
         self.isa, signed = isa, [int(sign == np.int8) for sign in signs]
-        self.args = byte_depthwise.ByteDepthwiseArgs(
-            shape[0], shape[1], multiplier, *shape[2:], oh, ow, *kernel, *strides, *pads, *dilations,
-            features * oh * ow, oh * ow, int(zeros == 2), *signed,
+        self.args = ByteConvArgs(
+            *shape[:2], 1, multiplier, 1, *shape[2:], 1, oh, ow, 1, *kernel, 1, *strides, 0, *pads,
+            1, *dilations, features * oh * ow, oh * ow, int(zeros == 2), *signed,
         )  # fmt: skip
         self.y = np.zeros(self.expected.shape, np.int32)
         self.operands = [guard(x), guard(packed), x_zero, w_zero, guard(self.y)]

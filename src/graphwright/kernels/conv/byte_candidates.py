@@ -13,7 +13,7 @@ from graphwright.kernels.candidates.contractions import without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.conv import byte_conv, byte_depthwise
-from graphwright.kernels.conv.sliding import sliding
+from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.quantized.conv_integer import ConvInteger
@@ -51,7 +51,7 @@ candidate(ConvInteger, serves=_convolves)(without_epilogue)
 
 
 @contraction(ConvInteger, lambda node: (1, 1), channel_axis=1)
-def byte_convolution(call: Contraction[ConvInteger], context: Context) -> Run | str:
+def byte_convolution(call: Contraction[ConvInteger], context: Context) -> Launch | Run | str:
     """Convolves groups of channels, or each channel by itself."""
     if call.epilogue != Epilogue():
         return "the kernels cannot add or clip when they store"
@@ -61,23 +61,38 @@ def byte_convolution(call: Contraction[ConvInteger], context: Context) -> Run | 
     return _grouped(call, context)
 
 
+def _args(call: Contraction[ConvInteger], axes: Sliding) -> byte_conv.ByteConvArgs:
+    """The arguments of both kernels: sizes, dense strides of the result, and kinds of zero points."""
+    x, w, pixels = call.operand(0), call.operand(1), product(axes.counts)
+    (features, cin, *_), groups = w.type.sizes, call.node.op.group
+    _, w_zero = _zero_points(call)
+    return byte_conv.ByteConvArgs(*(
+        x.type.dims[0], groups, cin, features // groups, *axes.depth_height_width, features * pixels, pixels,
+        int(w_zero is not None and not is_single(w_zero.type.dims)),
+        int(x.type.dtype == I8), int(w.type.dtype == I8),
+    ))  # fmt: skip
+
+
+def _zero_points(call: Contraction[ConvInteger]) -> tuple[Value | None, Value | None]:
+    """The zero points of the image and of the weights."""
+    x_zero, w_zero = (*call.operands[2:], None, None)[:2]
+    return x_zero, w_zero
+
+
+def _axes(call: Contraction[ConvInteger]) -> Sliding:
+    x, w, y = call.operand(0), call.operand(1), call.node.output
+    return sliding(call.node.op.conv.windows(w.type.dims[2:]), x.type.dims[2:], y.type.dims[2:])
+
+
 def _grouped(call: Contraction[ConvInteger], context: Context) -> Run:
     """Packs channels in quads, then convolves."""
-    op, x, w, zeros = call.node.op, call.operand(0), call.operand(1), call.operands[2:]
-    isa, groups = context.isa, op.group
-    images, (features, cin, *kernel) = x.type.dims[0], w.type.sizes
-    cout, taps = features // groups, prod(kernel)
-    window, y_dims = op.conv.windows(w.type.dims[2:]), call.node.output.type.dims[2:]
-    axes = sliding(window, x.type.dims[2:], y_dims).merged()
-    x_signed, w_signed = int(x.type.dtype == I8), int(w.type.dtype == I8)
-    x_zero, w_zero = (*zeros, None, None)[:2]
-    whole = byte_conv.InterleaveArgs(images, groups, cin, product(axes.sizes), x_signed)
+    x, w, isa = call.operand(0), call.operand(1), context.isa
+    axes = _axes(call).merged()
+    args, (x_zero, w_zero), groups = _args(call, axes), _zero_points(call), call.node.op.group
+    _, cin, *kernel = w.type.sizes
+    cout, taps = w.type.sizes[0] // groups, prod(kernel)
+    whole = byte_conv.InterleaveArgs(args.images, groups, cin, product(axes.sizes), args.x_signed)
     quads = Value(TensorType(U8, (byte_conv.quads_bytes(whole),)), "quads")
-    pixels = product(axes.counts)
-    args = byte_conv.ByteConvArgs(*(
-        images, groups, cin, cout, *axes.depth_height_width, groups * cout * pixels, pixels,
-        int(w_zero is not None and not is_single(w_zero.type.dims)), x_signed, w_signed,
-    ))  # fmt: skip
     weights = context.derived(
         w,
         f"byte tiles of {groups}",
@@ -99,21 +114,12 @@ def _grouped(call: Contraction[ConvInteger], context: Context) -> Run:
     return Run((interleave, convolution), temporaries=(quads,))
 
 
-def _depthwise(call: Contraction[ConvInteger], context: Context) -> Run | None:
+def _depthwise(call: Contraction[ConvInteger], context: Context) -> Launch | None:
     """Convolves each channel by itself; None if groups have several, or if weights are not constant."""
-    op, x, w, zeros = call.node.op, call.operand(0), call.operand(1), call.operands[2:]
+    x, w, isa = call.operand(0), call.operand(1), context.isa
     if not _is_depthwise(call.node) or context.constant(w) is None:
         return None
-    images, features = x.type.dims[0], w.type.sizes[0]
-    window, y_dims = op.conv.windows(w.type.dims[2:]), call.node.output.type.dims[2:]
-    axes = sliding(window, x.type.dims[2:], y_dims)
-    x_zero, w_zero = (*zeros, None, None)[:2]
-    pixels = product(y_dims)
-    args = byte_depthwise.ByteDepthwiseArgs(*(
-        images, op.group, features // op.group, *axes.height_width, features * pixels, pixels,
-        int(w_zero is not None and not is_single(w_zero.type.dims)),
-        int(x.type.dtype == I8), int(w.type.dtype == I8),
-    ))  # fmt: skip
+    args, (x_zero, w_zero), features = _args(call, _axes(call)), _zero_points(call), w.type.sizes[0]
     kh, kw = (1, *w.type.sizes[2:])[-2:]
     weights = context.derived(
         w,
@@ -121,12 +127,11 @@ def _depthwise(call: Contraction[ConvInteger], context: Context) -> Run | None:
         (byte_depthwise.packed_bytes(features, kh, kw),),
         lambda out, array: byte_depthwise.pack(out, array.reshape(features, kh, kw)),
     )
-    launch = call.launch(
+    return call.launch(
         byte_depthwise.SYMBOL,
         byte_depthwise.ABI.ordered(x=x, w=weights, x_zero=x_zero, w_zero=w_zero, y=call.result),
         args,
         byte_depthwise.grid(args),
-        byte_depthwise.scratch_bytes(context.isa, args),
-        byte_depthwise.work_ns(context.isa, args),
+        byte_depthwise.scratch_bytes(isa, args),
+        byte_depthwise.work_ns(isa, args),
     )
-    return Run((launch,))

@@ -109,30 +109,6 @@ static struct columns columns_of(const struct conv *g, int64_t p) {
 }
 
 #if VL == 16
-/* Halves, quarters and eighths of both operands, from lane `at` on: every other one. */
-#define HALVES(a, b, at)                                                                                     \
-    __builtin_shufflevector(a, b, at + 0, at + 1, at + 2, at + 3, at + 4, at + 5, at + 6, at + 7, at + 16,   \
-                            at + 17, at + 18, at + 19, at + 20, at + 21, at + 22, at + 23)
-#define QUARTERS(a, b, at)                                                                                   \
-    __builtin_shufflevector(a, b, at + 0, at + 1, at + 2, at + 3, at + 8, at + 9, at + 10, at + 11, at + 16, \
-                            at + 17, at + 18, at + 19, at + 24, at + 25, at + 26, at + 27)
-#define EIGHTHS(a, b, at)                                                                                    \
-    __builtin_shufflevector(a, b, at + 0, at + 1, at + 4, at + 5, at + 8, at + 9, at + 12, at + 13, at + 16, \
-                            at + 17, at + 20, at + 21, at + 24, at + 25, at + 28, at + 29)
-
-/* to[r] = the sum of the lanes of x[r], of 8 vectors, with wraparound. */
-GW_INLINE void sum_lanes(const vq *x, uint32_t *to) {
-    vq four[4], two[2];
-    for (int i = 0; i < 4; i++)
-        four[i] = HALVES(x[2 * i], x[2 * i + 1], 0) + HALVES(x[2 * i], x[2 * i + 1], 8);
-    for (int i = 0; i < 2; i++)
-        two[i] = QUARTERS(four[2 * i], four[2 * i + 1], 0) + QUARTERS(four[2 * i], four[2 * i + 1], 4);
-    uint32_t pairs[VL] __attribute__((aligned(64)));
-    vi_store((int32_t *)pairs, (vi)(EIGHTHS(two[0], two[1], 0) + EIGHTHS(two[0], two[1], 2)));
-    for (int r = 0; r < 8; r++)
-        to[r] = pairs[2 * r] + pairs[2 * r + 1];
-}
-
 /* Multiplies packed rows by columns whose k is contiguous: as few columns fill no vector, lanes are values of
  * k. */
 VNNI_TARGET static void dot_rows(int64_t rows, int64_t quads, const uint8_t *a, const quad *column,
@@ -140,7 +116,6 @@ VNNI_TARGET static void dot_rows(int64_t rows, int64_t quads, const uint8_t *a, 
     const int64_t runs = ceildiv(quads * 4, RUN);
     for (int64_t c = 0; c < columns; c++, column += runs * VL) {
         vi sums[TILE_ROWS];
-        uint32_t total[TILE_ROWS];
 #pragma GCC unroll 8
         for (int64_t r = 0; r < TILE_ROWS; r++)
             sums[r] = (vi){0};
@@ -148,9 +123,8 @@ VNNI_TARGET static void dot_rows(int64_t rows, int64_t quads, const uint8_t *a, 
 #pragma GCC unroll 8
             for (int64_t r = 0; r < TILE_ROWS; r++)
                 DOT(sums[r], q_load(column + i * VL), quads_at(a + (i * TILE_ROWS + r) * RUN));
-        sum_lanes((const vq *)sums, total);
         for (int64_t r = 0; r < rows; r++)
-            to[r * to_ld + c] = (int32_t)((uint32_t)start[r] + total[r]);
+            to[r * to_ld + c] = (int32_t)((uint32_t)start[r] + lanes_sum(sums[r]));
     }
 }
 #endif
@@ -302,7 +276,7 @@ static void prepare(struct conv *g, const uint8_t *x_zero) {
     g->panels = ceildiv(g->vectors * VL, NR);
     g->panels += !g->panels && g->counts;
     g->most_panels = block_panels(g->planes * g->taps);
-    g->zero = x_zero ? (uint8_t)(*x_zero ^ (s->x_signed ? 0x80 : 0)) : (s->x_signed ? 128 : 0);
+    g->zero = zero_at(x_zero, 0, s->x_signed, s->x_signed ? 128 : 0);
     g->w_moved = s->w_signed ? 0 : -128;
     const int64_t behind = (s->od - 1) * s->stride_d - s->pad_front + (s->kd - 1) * s->dilation_d;
     const int64_t below = (s->oh - 1) * s->stride_h - s->pad_top + (s->kh - 1) * s->dilation_h;

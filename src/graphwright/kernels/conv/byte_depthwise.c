@@ -49,9 +49,7 @@ static int32_t weight_at(const struct conv *g, const uint32_t *quads, int64_t ro
 static void read_weights(const struct conv *g, int64_t channel, struct weights *to) {
     const int64_t kh = g->s.kh, kw = g->s.kw, quads = ceildiv(kw, 4);
     const uint32_t *packed = (const uint32_t *)(const void *)g->w + channel * (1 + kh * quads);
-    const int32_t zero = !g->w_zero      ? 0
-                         : g->s.w_signed ? (int8_t)g->w_zero[channel * g->s.w_zero_step]
-                                         : g->w_zero[channel * g->s.w_zero_step];
+    const int32_t zero = zero_at(g->w_zero, channel * g->s.w_zero_step, g->s.w_signed, 0);
     const uint32_t sum = packed[0] - (uint32_t)(kh * kw) * (uint32_t)zero;
     to->start = (int32_t)-((uint32_t)g->zero * sum);
     to->are_quads = g->vnni && g->s.w_signed && zero == 0;
@@ -160,7 +158,7 @@ GW_INLINE void flip_row(uint8_t *to, const uint8_t *from, int64_t n, uint64_t fl
 /* Copies the input rows that a block reads, with their pads, to lines of `pitch` bytes. */
 static void copy_lines(const struct conv *g, const struct block *o, int64_t pitch, uint8_t *line) {
     const struct byte_depthwise_args *s = &g->s;
-    const uint8_t *plane = g->x + (o->image * s->channels + o->channel / s->multiplier) * s->h * s->w;
+    const uint8_t *plane = g->x + (o->image * s->groups + o->channel / s->cout) * s->h * s->w;
     const int64_t left = s->pad_left > 0 ? s->pad_left : 0, skipped = left - s->pad_left;
     const int64_t copied = smaller(s->w - skipped, pitch - left);
     memset(line, g->zero, (size_t)((o->end - o->begin) * pitch));
@@ -279,7 +277,7 @@ static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8
     const struct byte_depthwise_args *s = &g->s;
     const int64_t pitch = ceildiv(g->columns * s->stride_w + (s->kw + 3) * s->dilation_w + 4 * VL, 4) * 4;
     const int64_t rows = smaller(s->oh, s->ow < UNIT_PIXELS ? UNIT_PIXELS / s->ow : 1);
-    const int64_t blocks = ceildiv(s->oh, rows), features = s->channels * s->multiplier;
+    const int64_t blocks = ceildiv(s->oh, rows), features = s->groups * s->cout;
     struct weights w = {.room = (uint32_t *)(void *)scratch};
     uint32_t *expanded = w.room + s->kh * ceildiv(s->kw, 2);
     for (int64_t unit = begin; unit < end; unit++) {
@@ -310,11 +308,10 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
         .hook_arg = arg + BYTE_DEPTHWISE_ARGS,
         .vnni = vnni,
     };
-    const uint8_t *x_zero = buf[BYTE_DEPTHWISE_X_ZERO];
     memcpy(&g.s, arg, sizeof g.s);
     memcpy(&g.hook, &buf[BYTE_DEPTHWISE_OPERANDS], sizeof g.hook);
     g.columns = ceildiv(g.s.ow, VL) * VL;
-    g.zero = (uint8_t)((x_zero ? *x_zero : 0) ^ (g.s.x_signed ? 0x80 : 0));
+    g.zero = zero_at(buf[BYTE_DEPTHWISE_X_ZERO], 0, g.s.x_signed, g.s.x_signed ? 128 : 0);
     return begin < end ? run_units(&g, begin, end, scratch) : 0;
 }
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.kernels.conv.byte_conv import ByteConvArgs
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.byte_tile import QUAD, Array
 from graphwright.kernels.library.extent import (
     FLAG,
@@ -30,7 +30,7 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
-from graphwright.records import dataclass, replace
+from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_depthwise_bytes"
@@ -40,39 +40,10 @@ _UNIT_PIXELS: Final = 4096
 """Output pixels per unit, if they are whole rows."""
 
 
-@dataclass(frozen=True)
-class ByteDepthwiseArgs(Arguments):
-    """Trailing pads follow from oh and ow; strides of y are in elements."""
-
-    images: Dim
-    channels: Dim
-    """Input channels."""
-    multiplier: Dim
-    """Output channels per input channel."""
-    h: Dim
-    w: Dim
-    oh: Dim
-    ow: Dim
-    kh: Dim
-    kw: Dim
-    stride_h: Dim
-    stride_w: Dim
-    pad_top: Dim
-    pad_left: Dim
-    dilation_h: Dim
-    dilation_w: Dim
-    y_n: Dim
-    y_c: Dim
-    w_zero_step: Dim
-    """0 if all output channels share one ``w_zero``, else 1."""
-    x_signed: Dim
-    w_signed: Dim
-
-
-ABI: Final = Abi("byte_depthwise", ("x", "w", "x_zero", "w_zero", "y"), ByteDepthwiseArgs.names())
-"""``w`` is packed (:func:`pack`); zero points may be absent; ``y`` is ignored if there is a hook. The hook,
-or a null pointer, comes next; its tile is s32, its rows are the output channels, its columns the output
-pixels row by row.
+ABI: Final = Abi("byte_depthwise", ("x", "w", "x_zero", "w_zero", "y"), ByteConvArgs.names())
+"""The arguments are those of ``byte_conv.py``; ``cin`` and the sizes of the depth are 1. ``w`` is packed
+(:func:`pack`); zero points may be absent; ``y`` is ignored if there is a hook. The hook, or a null pointer,
+comes next; its tile is s32, its rows are the output channels, its columns the output pixels row by row.
 """
 
 
@@ -93,22 +64,22 @@ def pack(out: Array, w: Array) -> None:
     target[:, :QUAD] = w.sum(axis=(1, 2), dtype=np.int32).reshape(features, 1).view(np.uint8)
 
 
-def _quads(args: ByteDepthwiseArgs) -> Dim:
+def _quads(args: ByteConvArgs) -> Dim:
     """Quads per row of a window."""
     return ceildiv(args.kw, QUAD)
 
 
-def _unit_rows(args: ByteDepthwiseArgs) -> Dim:
+def _unit_rows(args: ByteConvArgs) -> Dim:
     """Output rows per unit."""
     return minimum(args.oh, maximum(floordiv(_UNIT_PIXELS, maximum(args.ow, 1)), 1))
 
 
-def grid(args: ByteDepthwiseArgs) -> Dim:
+def grid(args: ByteConvArgs) -> Dim:
     """The number of units of work: images, output channels, blocks of output rows (fastest)."""
-    return args.images * args.channels * args.multiplier * ceildiv(args.oh, maximum(_unit_rows(args), 1))
+    return args.images * args.groups * args.cout * ceildiv(args.oh, maximum(_unit_rows(args), 1))
 
 
-def scratch_bytes(isa: Isa, args: ByteDepthwiseArgs) -> Dim:
+def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
     """The bytes of the weights of a channel, of input rows with their pads, and of these rows expanded."""
     columns, words = ceildiv(args.ow, isa.lanes) * isa.lanes, ceildiv(args.kw, 2)
     line = columns * args.stride_w + (args.kw + QUAD - 1) * args.dilation_w + isa.vector_bytes
@@ -116,9 +87,9 @@ def scratch_bytes(isa: Isa, args: ByteDepthwiseArgs) -> Dim:
     return 4 * (args.kh * words + rows * (words * columns + ceildiv(line, 4)))
 
 
-def work_ns(isa: Isa, args: ByteDepthwiseArgs) -> Dim:
+def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
     """The predicted time on one core, in nanoseconds: expanding rows, and the products of quads."""
-    vectors = args.images * args.channels * args.multiplier * args.oh * ceildiv(args.ow, isa.lanes)
+    vectors = args.images * args.groups * args.cout * args.oh * ceildiv(args.ow, isa.lanes)
     products = 2 if isa.vector_bytes == 64 else 8
     cycles = vectors * _quads(args) * (args.kh * products + 6 * args.stride_h)
     return predict(Work(cycles=floordiv(cycles, 2)), isa.machine)
@@ -126,13 +97,13 @@ def work_ns(isa: Isa, args: ByteDepthwiseArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that the kernels access."""
-    a = ByteDepthwiseArgs(*map(symbol, ABI.args))
-    features = a.channels * a.multiplier
+    a = ByteConvArgs(*map(symbol, ABI.args))
+    features = a.groups * a.cout
     extent = Extent(
         SYMBOL,
         ABI.args,
         ABI.ordered(
-            x=dense(1, a.images, a.channels, a.h, a.w),
+            x=dense(1, a.images, a.groups, a.h, a.w),
             w=dense(QUAD, features, 1 + a.kh * _quads(a)),
             x_zero=dense(1, 1, optional=True),
             w_zero=Reach(1, ((features, a.w_zero_step),), optional=True),

@@ -48,10 +48,7 @@ static void sum_rows(const uint8_t *tile, int64_t rows, int64_t k, int64_t step,
         for (int64_t j = 0; j < k; j += RUN)
             for (int64_t i = 0; i < RUN; i += (int64_t)sizeof(vi))
                 total += (vq)quad_sums(quads_at(tile + j / RUN * step + i));
-        uint32_t sum = 0;
-        for (int i = 0; i < VL; i++)
-            sum += total[i];
-        sums[r] = (int32_t)sum;
+        sums[r] = (int32_t)lanes_sum((vi)total);
     }
 }
 

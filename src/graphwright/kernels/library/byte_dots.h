@@ -1,4 +1,4 @@
-/* Dot products of vectors of bytes and of 16-bit integers. */
+/* Dot products of vectors of bytes and of 16-bit integers, and their zero points. */
 
 #ifndef GW_BYTE_DOTS_H
 #define GW_BYTE_DOTS_H
@@ -55,6 +55,29 @@ GW_INLINE vs even_unsigned(vi x) { return (vs)((vu)x & 0xff); }
 GW_INLINE vs odd_unsigned(vi x) { return (vs)((vu)x >> 8); }
 GW_INLINE vs even_signed(vi x) { return (vs)((vu)x << 8) >> 8; }
 GW_INLINE vs odd_signed(vi x) { return (vs)x >> 8; }
+/* The sum of the lanes, by halves and with wraparound. */
+GW_INLINE uint32_t lanes_sum(vi x) {
+    typedef uint32_t half4 __attribute__((vector_size(16)));
+#if VL == 16
+    typedef uint32_t half8 __attribute__((vector_size(32)));
+    const vq y = (vq)x;
+    const half8 x8 = __builtin_shufflevector(y, y, 0, 1, 2, 3, 4, 5, 6, 7) +
+                     __builtin_shufflevector(y, y, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+    const vq x8 = (vq)x;
+#endif
+    const half4 x4 =
+        __builtin_shufflevector(x8, x8, 0, 1, 2, 3) + __builtin_shufflevector(x8, x8, 4, 5, 6, 7);
+    return x4[0] + x4[2] + (x4[1] + x4[3]);
+}
+
+/* A zero point in the number format of the products: shifted by `moved` if its operand is shifted. */
+GW_INLINE int32_t zero_at(const uint8_t *zero, int64_t i, int64_t is_signed, int moved) {
+    if (!zero)
+        return moved;
+    return (is_signed ? (int32_t)(int8_t)zero[i] : (int32_t)zero[i]) + moved;
+}
+
 /* Sums the bytes of each quad. */
 GW_INLINE vi quad_sums(vi x) {
     const vs one = (vs){0} + 1;

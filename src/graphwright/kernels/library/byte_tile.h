@@ -29,11 +29,4 @@ static void subtract_products(int32_t *tile, int64_t ld, int64_t rows, int64_t v
     }
 }
 
-/* A zero point in the tile's number format: shifted if its operand is shifted. */
-static int32_t zero_at(const uint8_t *zero, int64_t i, int64_t is_signed, int moved) {
-    if (!zero)
-        return moved;
-    return (is_signed ? (int32_t)(int8_t)zero[i] : (int32_t)zero[i]) + moved;
-}
-
 #endif

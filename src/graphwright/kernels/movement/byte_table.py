@@ -40,4 +40,4 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 def header(isa: Isa) -> str:
     """The generated header of ``byte_table.c``."""
-    return f"{ABI.c_text()}#define UNIT_LOOKUPS {_UNIT_LOOKUPS}\n#define ENTRIES {_ENTRIES}\n"
+    return f"{ABI.c_text()}#define UNIT_LOOKUPS {_UNIT_LOOKUPS}\n"

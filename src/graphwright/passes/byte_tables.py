@@ -1,8 +1,8 @@
 """Replaces elementwise ops that compute bytes from bytes by a table of their 256 results.
 
 Between the matrix multiplications and convolutions of a quantized model, each op is dequantization,
-arithmetic in f32, and quantization. Where all operands come from one 8-bit value, as in a quantized GELU or
-SiLU, a table gives the same results, and looking up an element takes a fraction of a cycle.
+arithmetic in f32, and quantization. Where several ops are a function of one 8-bit value, as in a quantized
+GELU or SiLU, a table gives the same results, and looking up an element takes a fraction of a cycle.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ LEAST_ELEMENTS: Final = 4096
 
 RESULT = P(Cast, Var("computed"), where=lambda op: op.to in BYTES)
 
-_Sources = dict[Value, "Value | None"]
+_Operands = dict[Value, "Value | None"]
 
 
 def _refusal(m: Match) -> Refusal | None:
     result = m.root.output
-    source = _source(result, FARTHEST, {})
-    if source is None or source is result:
+    x = _operand(result, FARTHEST, {})
+    if x is None or x is result:
         return Refusal(Code.TABLE_OPERANDS, Code.TABLE_OPERANDS.means)
-    if source.type.shape is None or source.type.shape != result.type.shape:
-        return Refusal(Code.TABLE_OPERANDS, f"{source.type} is broadcast to {result.type}")
-    nodes = _nodes_between(source, result)
-    operations, elements = sum(map(operations_of, nodes)), product(source.type.dims)
+    if x.type.shape is None or x.type.shape != result.type.shape:
+        return Refusal(Code.TABLE_OPERANDS, f"{x.type} is broadcast to {result.type}")
+    nodes = _nodes_between(x, result)
+    operations, elements = sum(map(operations_of, nodes)), product(x.type.dims)
     if operations < LEAST_OPERATIONS:
         return Refusal(Code.TABLE_COST, f"{operations} simple operations per element cost less than a lookup")
     if isinstance(elements, int) and elements < LEAST_ELEMENTS:
@@ -57,15 +57,15 @@ def _refusal(m: Match) -> Refusal | None:
     return None if apart is None else Refusal(Code.TABLE_HINT, apart)
 
 
-def _source(value: Value, farthest: int, known: _Sources) -> Value | None:
+def _operand(value: Value, farthest: int, known: _Operands) -> Value | None:
     """The 8-bit value from which elementwise nodes and single constants compute ``value``, at most
     ``farthest`` nodes before it; None if there is no such value.
     """
     if value not in known:
         operands = _computed_operands(value.producer) if farthest else []
-        found = {_source(operand, farthest - 1, known) for operand in operands}
-        source = found.pop() if len(found) == 1 else None
-        known[value] = value if source is None and value.type.dtype in BYTES else source
+        found = {_operand(operand, farthest - 1, known) for operand in operands}
+        x = found.pop() if len(found) == 1 else None
+        known[value] = value if x is None and value.type.dtype in BYTES else x
     return known[value]
 
 
@@ -80,13 +80,13 @@ def _is_single_constant(value: Value) -> bool:
     return is_constant(value) and product(value.type.dims) == 1
 
 
-def _nodes_between(source: Value, result: Value) -> list[Node]:
-    """The nodes that compute ``result`` from ``source``, operands first."""
+def _nodes_between(x: Value, result: Value) -> list[Node]:
+    """The nodes that compute ``result`` from ``x``, operands first."""
     found: dict[Node, None] = {}
 
     def visit(value: Value) -> None:
         node = value.producer
-        if value is source or node is None or node in found:
+        if value is x or node is None or node in found:
             return
         for operand in _computed_operands(node):
             visit(operand)
@@ -102,19 +102,19 @@ def _sources_of(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 def _rewrite(b: Builder, m: Match) -> Value:
     result = m.root.output
-    source = _source(result, FARTHEST, {})
-    assert source is not None
-    nodes = _nodes_between(source, result)
+    x = _operand(result, FARTHEST, {})
+    assert x is not None
+    nodes = _nodes_between(x, result)
     at_root = Builder(b.module, b.graph, b.before, _sources_of(nodes))
-    looked_up: Value = at_root(ByteTable(), source, b.const(_table(source, nodes, m.module)))
+    looked_up: Value = at_root(ByteTable(), x, b.const(_table(x, nodes, m.module)))
     return looked_up
 
 
-def _table(source: Value, nodes: Iterable[Node], module: Module) -> Array:
+def _table(x: Value, nodes: Iterable[Node], module: Module) -> Array:
     """The results of ``nodes`` for all bytes."""
-    shape = (1,) * (len(source.type.dims) - 1) + (ENTRIES,)
-    arrays = {source: np.arange(ENTRIES, dtype=np.uint8).view(source.type.dtype.numpy).reshape(shape)}
-    result = arrays[source]
+    shape = (1,) * (len(x.type.dims) - 1) + (ENTRIES,)
+    arrays = {x: np.arange(ENTRIES, dtype=np.uint8).view(x.type.dtype.numpy).reshape(shape)}
+    result = arrays[x]
     for node in nodes:
         operands = [
             None if value is None else arrays.get(value, constant_array(value, module))

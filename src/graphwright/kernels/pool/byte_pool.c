@@ -2,9 +2,8 @@
 
 #include "pool/byte_pool.gen.h"
 
-#include "library/windows.h"
+#include "pool/pool_rows.h"
 
-enum { D, H, W };
 enum { LANES = 16 };
 
 typedef uint8_t vb __attribute__((vector_size(LANES), aligned(1), may_alias));
@@ -20,11 +19,6 @@ GW_INLINE vb larger(vb a, vb b) {
 GW_INLINE vb load_even(const uint8_t *p) {
     return __builtin_shufflevector(load(p), load(p + LANES), 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,
                                    26, 28, 30);
-}
-
-static struct taps taps_of(const struct pool_args *t, int axis, int64_t o) {
-    return taps_inside(o * t->stride[axis] - t->before[axis], t->size[axis], t->kernel[axis],
-                       t->dilation[axis]);
 }
 
 /* line[i] = the maximum of line[i] and x[i] ^ flip. */
@@ -68,19 +62,17 @@ GW_INLINE void sweep(const struct pool_args *t, const uint8_t *line, uint8_t *y,
 }
 
 /* One output row. line: zeros, except for the row that the last call left. */
-static void pool_row(const struct pool_args *t, int64_t row, const uint8_t *x, uint8_t *y, uint8_t *line,
+static void pool_row(const struct pool_args *t, const place *p, const uint8_t *x, uint8_t *y, uint8_t *line,
                      uint8_t flip) {
-    const int64_t h = row % t->out[H], d = row / t->out[H] % t->out[D];
-    const int64_t plane = row / t->out[H] / t->out[D], c = plane % t->channels, n = plane / t->channels;
-    const struct taps planes = taps_of(t, D, d), rows = taps_of(t, H, h);
+    const struct taps planes = taps_of(t, D, p->d), rows = taps_of(t, H, p->h);
     uint8_t *inside = line + t->before[W];
-    x += n * t->xs[0] + c * t->xs[1];
-    y += n * t->ys[0] + c * t->ys[1] + d * t->ys[2] + h * t->ys[3];
+    x += p->n * t->xs[0] + p->c * t->xs[1];
+    y += output_at(t, p);
     memset(inside, 0, (size_t)t->size[W]);
     for (int64_t kd = planes.first; kd < planes.last; kd++)
         for (int64_t kh = rows.first; kh < rows.last; kh++) {
-            const int64_t z = d * t->stride[D] - t->before[D] + kd * t->dilation[D];
-            const int64_t i = h * t->stride[H] - t->before[H] + kh * t->dilation[H];
+            const int64_t z = p->d * t->stride[D] - t->before[D] + kd * t->dilation[D];
+            const int64_t i = p->h * t->stride[H] - t->before[H] + kh * t->dilation[H];
             add_row(inside, x + z * t->xs[2] + i * t->xs[3], t->size[W], flip);
         }
     if (t->stride[W] == 1)
@@ -98,8 +90,9 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
         return 0;
     const int64_t reach = (t->out[W] + LANES) * t->stride[W] + t->kernel[W] * t->dilation[W] + LANES;
     memset(line, 0, (size_t)(reach + t->before[W] + t->size[W]));
-    for (int64_t row = begin; row < end; row++)
-        pool_row(t, row, buf[POOL_X], buf[POOL_Y], line, flip);
+    place p = place_of(t, begin);
+    for (int64_t row = begin; row < end; row++, next_place(t, &p))
+        pool_row(t, &p, buf[POOL_X], buf[POOL_Y], line, flip);
     return 0;
 }
 

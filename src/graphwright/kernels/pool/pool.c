@@ -4,9 +4,7 @@
 
 #include "library/lanes.h"
 #include "library/templates.h"
-#include "library/windows.h"
-
-enum { D, H, W };
+#include "pool/pool_rows.h"
 
 GW_INLINE vf vf_add(vf a, vf b) { return a + b; }
 /* The larger one, NaN if either is NaN: the instruction returns b if one is NaN, so only a needs a test. */
@@ -30,12 +28,6 @@ GW_INLINE vf vf_load_every(const float *p, int64_t step) {
     return vf_load(lane);
 }
 
-/* The taps of output position o that are inside the axis. */
-GW_INLINE struct taps taps_of(const struct pool_args *t, int axis, int64_t o) {
-    return taps_inside(o * t->stride[axis] - t->before[axis], t->size[axis], t->kernel[axis],
-                       t->dilation[axis]);
-}
-
 /* Whether windows are pairs of columns that do not overlap, all inside the image. */
 GW_INLINE int has_pairs(const struct pool_args *t) {
     return t->kernel[W] == 2 && t->stride[W] == 2 && t->dilation[W] == 1 && t->before[W] == 0 &&
@@ -53,37 +45,8 @@ static int64_t divisor(const struct pool_args *t, int axis, int64_t o) {
     return smaller(left <= 0 ? 1 : ceildiv(left, t->dilation[axis]), t->kernel[axis]);
 }
 
-/* Computes an output row. */
-typedef struct {
-    int64_t n, c, d, h;
-} place;
-
-static place place_of(const struct pool_args *t, int64_t row) {
-    place p;
-    p.h = row % t->out[H];
-    row /= t->out[H];
-    p.d = row % t->out[D];
-    row /= t->out[D];
-    p.c = row % t->channels;
-    p.n = row / t->channels;
-    return p;
-}
-
-GW_INLINE void next_place(const struct pool_args *t, place *p) {
-    if (++p->h < t->out[H])
-        return;
-    p->h = 0;
-    if (++p->d < t->out[D])
-        return;
-    p->d = 0;
-    if (++p->c < t->channels)
-        return;
-    p->c = 0;
-    p->n++;
-}
-
 GW_INLINE float *output_row(const struct pool_args *t, float *y, const place *p) {
-    return y + p->n * t->ys[0] + p->c * t->ys[1] + p->d * t->ys[2] + p->h * t->ys[3];
+    return y + output_at(t, p);
 }
 
 #define OP max

@@ -28,7 +28,7 @@ import onnxruntime as ort
 from onnx import helper
 
 import graphwright as gw
-from graphwright.autofusion.autofuse import autofuse
+from graphwright.autofusion.autofuse import Request, autofuse
 from graphwright.config import Options
 from graphwright.export.onnx import FUNCTION_DOMAIN
 
@@ -107,7 +107,7 @@ HEAD = f"{'elements':>8} {'node':>9} {'plain':>9} {'gw run':>9} {'node - gw':>9}
 def overhead(size: int, rounds: int, folder: Path) -> Overhead:
     """Of a row of ``size`` elements."""
     source = chain(size, 1, own_nodes)
-    fused = autofuse(source, library=True)
+    fused = autofuse(source, Request(library=True))
     assert fused.operator_library is not None
     library = folder / f"row{size}.so"
     with open(library, "wb") as file:

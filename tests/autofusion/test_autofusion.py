@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 from typer.testing import CliRunner, Result
 
-from graphwright.autofusion.autofuse import DUPLICATE, autofuse
+from graphwright.autofusion.autofuse import DUPLICATE, Request, autofuse
 from graphwright.errors import ModelError
 from graphwright.export.onnx import FUNCTION_DOMAIN
 from graphwright.layout.costs import LayoutCosts
@@ -61,12 +61,13 @@ def assert_same(fused: onnx.ModelProto, source: onnx.ModelProto, *shapes: tuple[
 
 def test_a_fused_model_computes_what_its_source_does() -> None:
     fused = autofuse(block())
+    summary = fused.summary
     model = fused.model.with_weights()
     assert_same(model, block(), (1, 1, 16), (2, 7, 16), (3, 0, 16), (1, 13, 16))
-    assert fused.regions == len([n for n in model.graph.node if n.domain == FUNCTION_DOMAIN]) > 0
-    assert fused.after.launches == fused.before.launches - fused.fused_nodes + fused.regions
-    assert fused.after.activation_bytes < fused.before.activation_bytes
-    assert fused.merges > 0
+    assert summary.regions == len([n for n in model.graph.node if n.domain == FUNCTION_DOMAIN]) > 0
+    assert summary.after.launches == summary.before.launches - summary.fused_nodes + summary.regions
+    assert summary.after.activation_bytes < summary.before.activation_bytes
+    assert summary.merges > 0
     assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
@@ -96,7 +97,7 @@ def test_fusion_sees_images_as_other_engines_take_them(monkeypatch: pytest.Monke
     for nanoseconds in (0.0, 1e9):  # what a transpose costs: if much, the compiler keeps rows of channels
         monkeypatch.setattr(LayoutCosts, "transfer_ns", lambda costs, value, ns=nanoseconds: ns)
         fused = autofuse(model)
-        merges.append(fused.merges)
+        merges.append(fused.summary.merges)
     assert merges[0] == merges[1] > 0
     assert_same(fused.model.with_weights(), model, (1, 16, 24, 24))
 
@@ -119,7 +120,7 @@ def test_functions_are_named_for_what_they_do_and_equal_ones_are_one() -> None:
 
 
 def test_without_functions_the_nodes_stand_in_the_graph() -> None:
-    model = autofuse(block(), inline=True).model.with_weights()
+    model = autofuse(block(), Request(inline=True)).model.with_weights()
     assert not model.functions
     assert all(node.domain == "" for node in model.graph.node)
     assert_same(model, block(), (2, 5, 16))
@@ -127,13 +128,13 @@ def test_without_functions_the_nodes_stand_in_the_graph() -> None:
 
 @pytest.mark.parametrize("inline", [True, False])
 def test_a_model_is_fused_once(inline: bool) -> None:
-    first = autofuse(block(), inline=inline).model.with_weights()
+    first = autofuse(block(), Request(inline=inline)).model.with_weights()
     with pytest.raises(ModelError) as caught:
         autofuse(first)
     assert caught.value.diagnostics[0].code == DUPLICATE == "GW_ERROR_DUPLICATE_FUSION"
     assert "--redo" in caught.value.diagnostics[0].hint
-    again = autofuse(first, redo=True)
-    assert again.regions > 0
+    again = autofuse(first, Request(redo=True))
+    assert again.summary.regions > 0
     assert_same(again.model.with_weights(), block(), (2, 3, 16))
 
 
@@ -195,7 +196,7 @@ def with_foreign(declared: bool) -> onnx.ModelProto:
 def test_foreign_ops_are_kept_and_listed() -> None:
     fused = autofuse(with_foreign(True))
     kept = {n.op_type: n for n in fused.model.proto.graph.node if n.domain not in ("", FUNCTION_DOMAIN)}
-    assert fused.foreign == {"com.microsoft.QuickGelu": 1, "com.example.Whatever": 1}
+    assert fused.summary.foreign == {"com.microsoft.QuickGelu": 1, "com.example.Whatever": 1}
     assert helper.get_node_attr_value(kept["QuickGelu"], "alpha") == 1.5
     assert helper.get_node_attr_value(kept["Whatever"], "mode") == b"fast"
     assert kept["Whatever"].name == "stranger"

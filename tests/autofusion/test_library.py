@@ -18,7 +18,7 @@ import pytest
 from onnx import numpy_helper
 from typer.testing import CliRunner
 
-from graphwright.autofusion.autofuse import Autofused, autofuse
+from graphwright.autofusion.autofuse import Autofused, Request, autofuse
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.config import Options
 from graphwright.errors import ToolchainError
@@ -69,7 +69,7 @@ MODEL = source()
 
 @pytest.fixture(scope="module")
 def fused() -> Autofused:
-    return autofuse(MODEL, library=True)
+    return autofuse(MODEL, Request(library=True))
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def check(given: list[np.ndarray], feed: dict[str, np.ndarray]) -> None:
 
 def test_one_program_runs_the_whole_model(fused: Autofused) -> None:
     assert fused.operator_library is not None
-    assert fused.operator_library.refused == fused.outside == {}
+    assert fused.operator_library.refused == fused.operator_library.outside == {}
     assert len(fused.operator_library.operators) == 1
     assert [each.isa for each in fused.operator_library.compiled] == list(ISAS)
 
@@ -202,7 +202,7 @@ def test_libraries_of_two_models_run_in_one_process(fused: Autofused, library: P
         '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[n] y)'
         " { a = Exp (x) b = Add (a, x) y = Softmax <axis = 0> (b) }"
     )
-    other = autofuse(model, library=True)
+    other = autofuse(model, Request(library=True))
     write(other, tmp_path / "other.so")
     first, second = with_library(fused, library), with_library(other, tmp_path / "other.so")
     feed, x = feeds(5, 6), RNG.normal(size=33).astype(np.float32)
@@ -284,9 +284,9 @@ def check_three_programs(run: ort.InferenceSession) -> None:
 
 
 def test_what_needs_the_host_stays_outside(tmp_path: Path) -> None:
-    fused = autofuse(model_of_three_programs(), library=True)
+    fused = autofuse(model_of_three_programs(), Request(library=True))
     assert fused.operator_library is not None
-    assert set(fused.outside) == {"NonZero", "com.microsoft.FastGelu"}
+    assert set(fused.operator_library.outside) == {"NonZero", "com.microsoft.FastGelu"}
     assert len(fused.operator_library.operators) == 3
     write(fused, tmp_path / "parts.so")
     run = with_library(fused, tmp_path / "parts.so")
@@ -308,13 +308,13 @@ g (float[h, 8] x, float[w, 8] z, float[8, 8] m) => (float[r, 8] y) {
 
 def test_likely_sizes_run_as_one_program_and_others_as_several(tmp_path: Path) -> None:
     """One program adds equal numbers of rows; the other adds a single row to all rows."""
-    fused = autofuse(SIZES, library=True)
+    fused = autofuse(SIZES, Request(library=True))
     assert fused.operator_library is not None
-    assert fused.likely_sizes == ["h == w"]
+    assert fused.operator_library.likely_sizes == ["h == w"]
     assert fused.operator_library.whole
     write(fused, tmp_path / "sizes.so")
     model, weight = fused.model.with_weights(), RNG.normal(size=(8, 8)).astype(np.float32)
-    again = autofuse(model, redo=True).model.with_weights()
+    again = autofuse(model, Request(redo=True)).model.with_weights()
     assert not any(node.op_type == "If" for node in again.graph.node)
     runs = [with_library(fused, tmp_path / "sizes.so"), session(model), session(again)]
     for h, w in ((3, 3), (1, 1), (0, 0), (1, 4), (4, 1), (33, 33)):
@@ -332,13 +332,13 @@ def test_a_model_has_one_form_where_a_second_one_does_not_pay() -> None:
     """A single operator does not become a program, and ONNX Runtime keeps a program that would be slower."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[h] x, float[w] z) => (float[r] y) { y = Add (x, z) }"""
-    library = autofuse(SIZES, library=True).operator_library
+    library = autofuse(SIZES, Request(library=True)).operator_library
     assert library is not None
     for fused in (
-        autofuse(onnx.parser.parse_model(text), library=True),
-        autofuse(SIZES, library=True, left={each.name: "slower" for each in library.operators}),
+        autofuse(onnx.parser.parse_model(text), Request(library=True)),
+        autofuse(SIZES, Request(library=True, unserved={each.name: "slower" for each in library.operators})),
     ):
-        assert fused.likely_sizes == []
+        assert fused.operator_library is not None and not fused.operator_library.likely_sizes
         assert not any(node.op_type == "If" for node in fused.model.proto.graph.node)
 
 
@@ -364,8 +364,8 @@ def test_programs_inside_of_branches_and_loops_that_stay(tmp_path: Path) -> None
         }""")
     del model.graph.initializer[:]
     model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
-    fused = autofuse(model, library=True)
-    assert set(fused.outside) == {"If", "Loop", "NonZero"}
+    fused = autofuse(model, Request(library=True))
+    assert set(fused.operator_library.outside) == {"If", "Loop", "NonZero"}
     assert fused.operator_library is not None
     assert not fused.operator_library.refused
     assert not fused.operator_library.whole
@@ -386,7 +386,7 @@ def test_programs_inside_of_branches_and_loops_that_stay(tmp_path: Path) -> None
 
 def test_each_program_is_measured_in_its_place() -> None:
     """The command prints a ratio for each program; its value depends on the machine."""
-    fused = autofuse(model_of_three_programs(), library=True)
+    fused = autofuse(model_of_three_programs(), Request(library=True))
     assert fused.operator_library is not None
     x = RNG.normal(size=(4, 8)).astype(np.float32)
     ratios = measure_programs(fused.model, fused.operator_library, {"x": x}, 1, rounds=2, round_seconds=1e-3)
@@ -430,7 +430,7 @@ def test_a_library_that_was_cut_short_is_an_error(fused: Autofused, library: Pat
 def test_a_missing_compiler_is_one_error_and_leaves_no_file(tmp_path: Path) -> None:
     options = Options(cc=str(tmp_path / "no-compiler"), cache_dir=tmp_path)
     with pytest.raises(ToolchainError, match="no C compiler"):
-        autofuse(MODEL, library=True, options=options)
+        autofuse(MODEL, Request(library=True), options=options)
 
 
 def test_of_the_sources_of_both_isas_the_named_one_is_kept(
@@ -442,7 +442,7 @@ def test_of_the_sources_of_both_isas_the_named_one_is_kept(
     compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && echo fake && exit\nsleep 0.5; exit 1\n')
     compiler.chmod(0o700)
     with pytest.raises(ToolchainError, match="rejected the source") as caught:
-        autofuse(MODEL, library=True, options=Options(cc=str(compiler), cache_dir=tmp_path))
+        autofuse(MODEL, Request(library=True), options=Options(cc=str(compiler), cache_dir=tmp_path))
     assert list(scratch.iterdir()) == [Path(caught.value.diagnostics[0].where).parent]
 
 
@@ -520,7 +520,7 @@ def test_all_files_are_written_or_none(tmp_path: Path, taken: str) -> None:
 
 def test_a_fused_model_with_programs_is_fused_again(fused: Autofused) -> None:
     """Functions that call functions are inlined."""
-    again = autofuse(fused.model.with_weights(), redo=True)
+    again = autofuse(fused.model.with_weights(), Request(redo=True))
     feed = feeds(4, 9)
     check(session(again.model.with_weights()).run(None, feed), feed)
 
@@ -583,7 +583,7 @@ def test_branches_in_a_program_keep_their_weights(tmp_path: Path) -> None:
     ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [6]) for name in "xy"]
     graph = onnx.helper.make_graph(nodes, "g", ports[:1], ports[1:])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
-    fused = autofuse(model, library=True)
+    fused = autofuse(model, Request(library=True))
     assert fused.operator_library is not None
     assert len(fused.operator_library.operators) == 1
     write(fused, tmp_path / "branches.so")

@@ -21,7 +21,7 @@ from onnx.reference import ReferenceEvaluator
 from typer.testing import CliRunner, Result
 
 import graphwright as gw
-from graphwright.autofusion.autofuse import autofuse
+from graphwright.autofusion.autofuse import Request, autofuse
 from graphwright.autofusion.standalone import Standalone, library_name
 from graphwright.config import Options
 from graphwright.errors import ModelError
@@ -193,12 +193,16 @@ def test_an_isa_of_ones_own(isa: str, folder: Path, tmp_path: Path) -> None:
 def test_levels_and_rules_are_obeyed() -> None:
     names = {}
     for rules in ("all", "none"):
-        made = autofuse(source("relu"), standalone=True, options=Options(fusion_rules=rules, isa="v3"))
+        made = autofuse(
+            source("relu"), Request(standalone=True), options=Options(fusion_rules=rules, isa="v3")
+        )
         assert made.standalone is not None
         (program,) = made.standalone.package.programs()
         names[rules] = len(program.targets["v3"].stored.launches)
     assert names["none"] > names["all"]
-    bare = autofuse(source("relu"), standalone=True, options=Options(opt_level=0, isa="v3")).standalone
+    bare = autofuse(
+        source("relu"), Request(standalone=True), options=Options(opt_level=0, isa="v3")
+    ).standalone
     assert bare is not None and bare.package.options["opt_level"] == "0"
 
 
@@ -219,7 +223,7 @@ def test_images_and_weights_of_several_layouts(tmp_path: Path) -> None:
     for name, shape in (("a", (32, 3, 3, 3)), ("b", (32, 32, 3, 3))):
         array = rng.normal(size=shape).astype(np.float32)
         model.graph.initializer.append(numpy_helper.from_array(array, name))
-    made = autofuse(model, standalone=True).standalone
+    made = autofuse(model, Request(standalone=True)).standalone
     assert made is not None and made.package.isas() == sorted(ISAS)
     for first in ISAS:
         options = Options(targets=(first, *(isa for isa in ISAS if isa != first)))
@@ -236,7 +240,7 @@ def test_images_and_weights_of_several_layouts(tmp_path: Path) -> None:
 def test_sizes_that_elements_decide(name: str, tmp_path: Path) -> None:
     """Several programs run, with data-dependent dimensions between them."""
     known = MODELS[name]()
-    made = autofuse(known.model, standalone=True).standalone
+    made = autofuse(known.model, Request(standalone=True)).standalone
     assert made is not None
     with open(tmp_path / "libm.so", "wb") as file:
         made.write(file)
@@ -416,7 +420,7 @@ def test_a_foreign_operator_is_refused(tmp_path: Path) -> None:
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     autofuse(model)
     with pytest.raises(ModelError, match="odd"):
-        autofuse(model, standalone=True)
+        autofuse(model, Request(standalone=True))
 
 
 # ---- the command ----
@@ -501,7 +505,7 @@ def test_assumed_sizes_are_stated(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "m.onnx")
     done = fuse("-i", tmp_path / "m.onnx", "-o", tmp_path / "out.onnx", "--standalone")
     assert done.exit_code == 0, done.output
-    made = autofuse(model, standalone=True).standalone
+    made = autofuse(model, Request(standalone=True)).standalone
     assert made is not None
     assert (", ".join(made.assumed) in " ".join(done.output.split())) and made.assumed
     x = np.ones((3, 4), np.float32)

@@ -16,7 +16,7 @@ from typing import Any
 
 import onnxruntime as ort
 
-from graphwright.autofusion.autofuse import autofuse
+from graphwright.autofusion.autofuse import Request, autofuse
 from graphwright.export.onnx import save_model
 from tests.export.peers import session
 from tests.fuzz.differential.compare import difference
@@ -82,7 +82,7 @@ def _differences(case: Case, runs: Sequence[tuple[int, Feed, list[Any]]]) -> Ite
         try:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "fused.onnx"
-                save_model(autofuse(case.model, inline=inline).model, path)
+                save_model(autofuse(case.model, Request(inline=inline)).model, path)
                 fused = session(str(path))
         except Exception as error:
             yield f"{type(error).__name__}: {error}"

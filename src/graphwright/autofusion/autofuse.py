@@ -44,6 +44,7 @@ from graphwright.records import dataclass, field, replace
 from graphwright.runtime.devices.target import for_this_cpu
 from graphwright.support.file_kinds import FileId
 from graphwright.support.gc_pause import gc_paused
+from graphwright.targets.base import Target
 from graphwright.targets.registry import target_of
 
 METADATA: Final = "graphwright.fused"
@@ -52,12 +53,29 @@ DUPLICATE: Final = "GW_ERROR_DUPLICATE_FUSION"
 
 
 @dataclass(frozen=True)
-class Autofused:
-    """The fused model, and what fusion found and did."""
+class Request:
+    """What :func:`autofuse` writes, and whether it accepts a model that was fused before."""
 
-    model: OnnxModel
-    inputs: Sequence[TensorSpec]
-    """The inputs of the model."""
+    inline: bool = False
+    """Put the nodes of fused regions in the graph, grouped, instead of functions."""
+    redo: bool = False
+    """Undo an earlier fusion of the model, and fuse it again."""
+    library: bool = False
+    """Make the largest parts that one program computes functions as well, and compile them to operators for
+    ONNX Runtime.
+    """
+    unserved: Mapping[str, str] = field(default_factory=dict)
+    """The functions for which the library gets no operator, with the reason for each."""
+    standalone: bool = False
+    """Compile the model to a library that runs all of it."""
+    version: str = ""
+    """The version of graphwright, which the model names as the version of its producer."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What fusion found in a model, and what it saves."""
+
     operators: Counter[str]
     """How often each op occurs in the simplified model."""
     foreign: Counter[str]
@@ -78,14 +96,18 @@ class Autofused:
     """
     assumed_sizes: Sequence[str]
     """The values of dynamic dimensions for these estimates, as in ``N=64``."""
+
+
+@dataclass(frozen=True)
+class Autofused:
+    """The fused model and the libraries that were requested."""
+
+    model: OnnxModel
+    inputs: Sequence[TensorSpec]
+    """The inputs of the model."""
+    summary: Summary
     operator_library: Library | None
     """The operators for ONNX Runtime, if they were requested."""
-    outside: Mapping[str, str]
-    """The ops that no operator of this library contains, with the reason for each."""
-    likely_sizes: Sequence[str]
-    """The conditions on sizes under which one program runs the whole model; for other sizes, several programs
-    run it.
-    """
     standalone: Standalone | None
     """The library that runs the whole model by itself, if it was requested."""
     read: frozenset[FileId]
@@ -93,70 +115,36 @@ class Autofused:
 
 
 @gc_paused()
-def autofuse(
-    source: Source,
-    *,
-    options: Options | None = None,
-    inline: bool = False,
-    redo: bool = False,
-    library: bool = False,
-    standalone: bool = False,
-    left: Mapping[str, str] | None = None,
-    version: str = "",
-) -> Autofused:
-    """Simplifies and fuses the model ``source``, and writes it as ONNX again.
+def autofuse(source: Source, request: Request | None = None, options: Options | None = None) -> Autofused:
+    """Simplifies and fuses the model ``source``, and writes it as ONNX again, by default without libraries.
 
-    ``inline`` puts the nodes of fused regions in the graph, grouped, instead of functions. ``redo`` undoes an
-    earlier fusion of the model, and fuses it again. With ``library``, the largest parts that one program
-    computes are functions as well, and compiled to operators for ONNX Runtime
-    (:class:`~graphwright.autofusion.onnxruntime.operator_library.Library`), but for the functions ``left``,
-    which says why. With ``standalone``, the model is also compiled to a library that runs all of it
-    (:class:`~graphwright.autofusion.standalone.Standalone`). Raises ModelError, with the code
-    ``GW_ERROR_DUPLICATE_FUSION`` for such a model without ``redo``; OptionError, PluginError, ToolchainError.
+    Raises ModelError, with the code ``GW_ERROR_DUPLICATE_FUSION`` for a model that was fused before unless
+    ``request.redo``; OptionError, PluginError, ToolchainError.
     """
-    wanted = options or Options.from_environment()
+    request, wanted = request or Request(), options or Options.from_environment()
     options = for_this_cpu(wanted)
     plugins.use(options)
     load_candidates()
     target = target_of(options)
-    opened = _open(source, options, redo)
-    alone = build_standalone(opened, wanted) if standalone else None
+    opened = _open(source, options, request.redo)
+    standalone = build_standalone(opened, wanted) if request.standalone else None
     module = _load(opened)
     with regions_of(module):
         passes = source_passes(options, _is_quantized)
         run_passes(module, passes, options)
-        before, operators = traffic(module), _operators(module)
-        likely = likely_form(module, passes, options.verify) if library else None
-        fusion = fuse_model(module, target, options)
+        likely = likely_form(module, passes, options.verify) if request.library else None
+        summary = _fuse(module, target, options)
         if likely is not None:
             fuse_model(likely, target, options)
-        after, nodes = traffic(module), sum(_nodes_in(region_of(node)) for node in fusion.regions)
-        noted = {METADATA: json.dumps({"regions": len(fusion.regions), "nodes": nodes})} if nodes else {}
-        write = functools.partial(write_model, metadata=noted, version=version, inline=inline)
-        if library:
-            written = _with_library(module, likely, write, wanted, left or {})
+        write = functools.partial(
+            write_model, metadata=_metadata(summary), version=request.version, inline=request.inline
+        )
+        if request.library:
+            model, library = _with_library(module, likely, write, wanted, request.unserved)
         else:
-            written = _Written(write(module))
-        copy_metadata(opened.model, written.model.proto)
-    return Autofused(
-        model=written.model,
-        inputs=input_specs(module),
-        operators=operators,
-        foreign=Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign)),
-        candidates=fusion.considered,
-        merges=fusion.merged,
-        regions=len(fusion.regions),
-        fused_nodes=nodes,
-        before=before,
-        after=after,
-        benefit_ms=_benefit_ms(before, after, target.machine),
-        assumed_sizes=[f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)],
-        operator_library=written.library,
-        outside=written.outside,
-        likely_sizes=written.likely_sizes,
-        standalone=alone,
-        read=frozenset(opened.files.read),
-    )
+            model, library = write(module), None
+        copy_metadata(opened.model, model.proto)
+    return Autofused(model, input_specs(module), summary, library, standalone, frozenset(opened.files.read))
 
 
 def _open(source: Source, options: Options, redo: bool) -> Opened:
@@ -176,14 +164,30 @@ def _load(opened: Opened) -> Module:
     return module
 
 
-@dataclass(frozen=True)
-class _Written:
-    """A fused model and its library: some fields of :class:`Autofused`."""
+def _fuse(module: Module, target: Target, options: Options) -> Summary:
+    """Makes the regions of ``module`` that ``target`` fuses Fused nodes. Raises ModelError."""
+    before, operators = traffic(module), _operators(module)
+    fusion = fuse_model(module, target, options)
+    after = traffic(module)
+    return Summary(
+        operators=operators,
+        foreign=Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign)),
+        candidates=fusion.considered,
+        merges=fusion.merged,
+        regions=len(fusion.regions),
+        fused_nodes=sum(_nodes_in(region_of(node)) for node in fusion.regions),
+        before=before,
+        after=after,
+        benefit_ms=_benefit_ms(before, after, target.machine),
+        assumed_sizes=[f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)],
+    )
 
-    model: OnnxModel
-    library: Library | None = None
-    outside: Mapping[str, str] = field(default_factory=dict)
-    likely_sizes: Sequence[str] = field(default_factory=list)
+
+def _metadata(summary: Summary) -> dict[str, str]:
+    """The metadata of a fused model, by which a second fusion recognizes it."""
+    if not summary.fused_nodes:
+        return {}
+    return {METADATA: json.dumps({"regions": summary.regions, "nodes": summary.fused_nodes})}
 
 
 def _with_library(
@@ -191,27 +195,26 @@ def _with_library(
     likely: Module | None,
     write: Callable[[Module], OnnxModel],
     options: Options,
-    left: Mapping[str, str],
-) -> _Written:
+    unserved: Mapping[str, str],
+) -> tuple[OnnxModel, Library]:
     """Makes programs of ``module`` functions, and compiles them. If one program can run the whole model on
     ``likely`` sizes, the model contains both forms. Raises ModelError, ToolchainError.
     """
     if likely is not None:
-        model, library, outside = _with_programs(joined_forms(module, likely), write, options, left)
+        model, library = _with_programs(joined_forms(module, likely), write, options, unserved)
         if library.whole:
             mark_choice(model.proto)
-            return _Written(model, library, outside, list(map(str, likely.symbols.guards)))
-    return _Written(*_with_programs(module, write, options, left))
+            return model, replace(library, likely_sizes=list(map(str, likely.symbols.guards)))
+    return _with_programs(module, write, options, unserved)
 
 
 def _with_programs(
-    module: Module, write: Callable[[Module], OnnxModel], options: Options, left: Mapping[str, str]
-) -> tuple[OnnxModel, Library, Mapping[str, str]]:
-    """The model whose programs are functions, their library, and the ops outside of them with the reasons."""
+    module: Module, write: Callable[[Module], OnnxModel], options: Options, unserved: Mapping[str, str]
+) -> tuple[OnnxModel, Library]:
+    """The model whose programs are functions, and their library."""
     programs = outline_programs(module)
     model = write(module)
-    library = build_library(module, model, programs.nodes, options, left)
-    return model, library, {node.op.source_name: why for node, why in programs.outside.items()}
+    return model, build_library(module, model, programs, options, unserved)
 
 
 def _is_quantized(node: Node) -> bool:

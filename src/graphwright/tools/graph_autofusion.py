@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import functools
 import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -13,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from graphwright.autofusion.autofuse import Autofused, autofuse
+from graphwright.autofusion.autofuse import Autofused, Request, autofuse
 from graphwright.autofusion.onnxruntime.bare_model import without_weights
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.autofusion.standalone import Standalone, library_name
@@ -199,20 +198,19 @@ def fuse(
     target = outputs.target(model)
     if measure and not is_installed(LIBRARY):
         raise typer.BadParameter("needs ONNX Runtime: pip install onnxruntime", param_hint="--measure")
-    fuse_model = functools.partial(
-        autofuse,
-        model,
-        options=options,
+    request = Request(
         inline=outputs.inline,
         redo=redo,
         library=outputs.library,
+        standalone=outputs.standalone,
         version=versions(["graphwright"])["graphwright"],
     )
     with progress(f"fusing {model}") as update:
-        fused = fuse_model(standalone=outputs.standalone)
+        fused = autofuse(model, request, options)
         ratios = _measure(fused, parse_shapes(shape), seed, options, update) if measure else {}
         if slower := slower_programs(ratios):
-            fused = replace(fuse_model(left=slower), standalone=fused.standalone)
+            again = autofuse(model, replace(request, unserved=slower, standalone=False), options)
+            fused = replace(again, standalone=fused.standalone)
         written = _write(fused, target, outputs, options)
     show_fused(fused, ratios)
     for line in written:

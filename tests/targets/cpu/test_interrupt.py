@@ -30,12 +30,12 @@ except KeyboardInterrupt:
 
 LIBRARY = """
 import onnx
-from graphwright.autofusion.autofuse import autofuse
+from graphwright.autofusion.autofuse import Request, autofuse
 x, y = (onnx.helper.make_tensor_value_info(name, 1, ("N", 7)) for name in "xy")
 nodes = [onnx.helper.make_node("Exp", ["x"], ["e"]), onnx.helper.make_node("Tanh", ["e"], ["y"])]
 model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y]), ir_version=10)
 try:
-    autofuse(model, library=True)
+    autofuse(model, Request(library=True))
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """

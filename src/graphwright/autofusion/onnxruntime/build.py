@@ -15,7 +15,7 @@ from graphwright.autofusion.onnxruntime.compiled import (
 )
 from graphwright.autofusion.onnxruntime.likely_sizes import chosen_by_sizes, demands_by_graph
 from graphwright.autofusion.onnxruntime.operator_library import Library, Operator
-from graphwright.autofusion.onnxruntime.programs import program_module
+from graphwright.autofusion.onnxruntime.programs import Outlined, program_module
 from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.export.onnx import OnnxModel
@@ -41,10 +41,10 @@ class _Draft:
 
 
 def build_library(
-    module: Module, model: OnnxModel, nodes: Sequence[Node], options: Options, left: Mapping[str, str]
+    module: Module, model: OnnxModel, programs: Outlined, options: Options, unserved: Mapping[str, str]
 ) -> Library:
-    """Operators for the Subgraph ``nodes`` of ``module``, which are calls of functions in ``model``; not for
-    the functions ``left``, which says why. Raises ModelError, ToolchainError.
+    """Operators for the ``programs`` of ``module``, which are functions in ``model``, except for those in
+    ``unserved``, which gives the reason for each. Raises ModelError, ToolchainError.
     """
     demands = demands_by_graph(module.main)
     isas = tuple(ISAS) if options.isa == "auto" else (options.isa,)
@@ -52,11 +52,11 @@ def build_library(
     lengths = {function.name: len(function.input) for function in model.proto.functions}
     drafts: list[_Draft] = []
     refused: dict[str, str] = {}
-    for node in nodes:
+    for node in programs.nodes:
         name = names[node]
         try:
-            if name in left:
-                raise NotServed(left[name])
+            if name in unserved:
+                raise NotServed(unserved[name])
             if lengths[name] != len(node.inputs):
                 raise NotServed("sizes do not follow from those of its operands")
             known = demands.get(node.graph, ())
@@ -72,8 +72,9 @@ def build_library(
         [each.operator for each in compress(drafts, served)],
         [replace(each, programs=list(compress(each.programs, served))) for each in compiled],
         refused,
+        {node.op.source_name: reason for node, reason in programs.outside.items()},
         _has_bf16(module),
-        _is_whole(module.main, {names[node] for node in nodes} - set(refused), names),
+        _is_whole(module.main, {names[node] for node in programs.nodes} - set(refused), names),
     )
 
 

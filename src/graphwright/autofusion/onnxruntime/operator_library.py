@@ -43,16 +43,22 @@ class Operator:
 
 @dataclass(frozen=True)
 class Library:
-    """The operators of one model, and their programs for each ISA, in the same order. ``refused``: functions
-    without one, and why. ``needs_bf16``: whether code for AVX-512 takes its bf16 instructions for granted.
-    ``whole``: whether the model has no nodes beside those of the operators.
-    """
+    """The operators of one model, and their programs for each ISA, in the same order."""
 
     operators: Sequence[Operator]
     compiled: Sequence[CompiledPrograms]
     refused: Mapping[str, str]
+    """The functions without an operator, with the reason for each."""
+    outside: Mapping[str, str]
+    """The ops that are in no function of a program, with the reason for each."""
     needs_bf16: bool
+    """Whether code for AVX-512 requires the bf16 instructions of AVX-512."""
     whole: bool
+    """Whether the operators run all nodes of the model."""
+    likely_sizes: Sequence[str] = ()
+    """The conditions on sizes under which one program runs the whole model; for other sizes, several programs
+    run it.
+    """
 
     def parts(self) -> dict[str, Piece]:
         """The parts after the code, by name."""

@@ -22,40 +22,41 @@ def show_fused(fused: Autofused, ratios: Mapping[str, Ratio]) -> None:
     """Prints what was fused, and which parts the libraries run. ``ratios``: the measured times of programs
     relative to ONNX Runtime.
     """
-    before, after = fused.before, fused.after
+    summary, library = fused.summary, fused.operator_library
+    before, after = summary.before, summary.after
     saved = before.activation_bytes - after.activation_bytes
     percent = f"{100 * saved / max(before.activation_bytes, 1):.0f} %"
     moved = f"{bytes_text(before.activation_bytes)} -> {bytes_text(after.activation_bytes)}"
     rows = [
-        ("operators", _counts(fused.operators)),
-        *([("kept", _counts(fused.foreign))] if fused.foreign else []),
-        ("candidates", f"{fused.candidates} possible merges, {fused.merges} made"),
-        ("fused", f"{fused.fused_nodes} nodes into {fused.regions}"),
+        ("operators", _counts(summary.operators)),
+        *([("kept", _counts(summary.foreign))] if summary.foreign else []),
+        ("candidates", f"{summary.candidates} possible merges, {summary.merges} made"),
+        ("fused", f"{summary.fused_nodes} nodes into {summary.regions}"),
         ("launches", f"{before.launches} -> {after.launches}"),
         ("bytes moved", f"{moved}, {percent} less, excluding weights"),
-        ("benefit", f"up to {fused.benefit_ms:.2f} ms a run, if memory traffic and launches limit its speed"),
+        (
+            "benefit",
+            f"up to {summary.benefit_ms:.2f} ms a run, if memory traffic and launches limit its speed",
+        ),
     ]
     table(rows, indent="")
-    if fused.assumed_sizes:
-        say(f"Dynamic dimensions are estimated as {listed(list(fused.assumed_sizes))}.")
+    if summary.assumed_sizes:
+        say(f"Dynamic dimensions are estimated as {listed(list(summary.assumed_sizes))}.")
     functions = fused_functions(fused.model.proto)
-    if functions and fused.operator_library is None:
+    if functions and library is None:
         say()
         rows_of = [(each.name, str(each.nodes), str(each.calls)) for each in functions[:SHOWN]]
         table(rows_of, ("function", "nodes", "calls"), "")
-    if fused.likely_sizes:
-        say(f"One program runs the whole model where sizes fit: {listed(fused.likely_sizes)}.")
+    if library is not None and library.likely_sizes:
+        say(f"One program runs the whole model where sizes fit: {listed(library.likely_sizes)}.")
     if fused.standalone is not None and fused.standalone.assumed:
         say(f"The standalone library runs inputs with {listed(fused.standalone.assumed)}, and no others.")
-    if fused.operator_library is not None:
-        _report_library(fused.operator_library, fused.outside, functions, ratios)
+    if library is not None:
+        _report_library(library, functions, ratios)
 
 
 def _report_library(
-    library: Library,
-    outside: Mapping[str, str],
-    functions: Sequence[FusedFunction],
-    ratios: Mapping[str, Ratio],
+    library: Library, functions: Sequence[FusedFunction], ratios: Mapping[str, Ratio]
 ) -> None:
     """Prints which parts of the model the library runs, and why it does not run the others."""
     nodes = {each.name: each.nodes for each in functions}
@@ -63,7 +64,9 @@ def _report_library(
     say(f"The library serves {len(library.operators)} of {count} programs.")
     rows = [(each.name, str(nodes[each.name]), _served_text(each.name, ratios)) for each in library.operators]
     rows += [(name, str(nodes[name]), why) for name, why in library.refused.items()]
-    rows += [(f"operator {name}", "", f"left to ONNX Runtime: {why}") for name, why in outside.items()]
+    rows += [
+        (f"operator {name}", "", f"left to ONNX Runtime: {why}") for name, why in library.outside.items()
+    ]
     if rows:
         say()
         table(rows, ("function", "nodes", "library"), "")

@@ -66,9 +66,11 @@ def _with_flags(command: Callable[..., None], options: Sequence[Any]) -> Callabl
         options = read_options(given)
         if options.plugins:
             gw.plugins.load(*options.plugins)
-        for name, group in groups.items():
-            arguments[name] = group(**{flag.name: arguments.pop(flag.name) for flag in group.flags()})
-        with _given_model(arguments) as read:
+        grouped = {
+            name: group(**{flag.name: arguments.pop(flag.name) for flag in group.flags()})
+            for name, group in groups.items()
+        }
+        with _given_model({**arguments, **grouped}) as read:
             command(**read, options=options)
 
     parameters += added

@@ -16,18 +16,24 @@ from graphwright.tools.progress import StageTimer, stages
 
 
 @dataclass(frozen=True)
-class RunFlags(FlagGroup):
-    """The inputs of a run, and the sizes and constants for which the model is compiled."""
+class InputFlags(FlagGroup):
+    """The inputs of a run: those that are given, and the sizes and the seed of random ones."""
 
     input: Feeds = None
     shape: Shapes = None
-    const: Constants = None
     seed: Seed = 0
 
     @property
     def sizes(self) -> Sizes:
         """The sizes of --shape."""
         return parse_shapes(self.shape)
+
+
+@dataclass(frozen=True)
+class RunFlags(InputFlags):
+    """The inputs of a run, and the sizes and constants for which the model is compiled."""
+
+    const: Constants = None
 
     def open(self, path: Path, options: Options) -> Model:
         """The model in a file, ready to run; compilation shows its progress."""

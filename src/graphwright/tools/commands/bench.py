@@ -16,24 +16,41 @@ from graphwright.config import Options
 from graphwright.errors import Collector, FeedError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
-from graphwright.records import replace
+from graphwright.records import dataclass, replace
 from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.arguments import (
-    parse_constants,
-    require_folder,
-)
+from graphwright.tools.arguments import parse_constants, require_folder
 from graphwright.tools.check import all_feeds
 from graphwright.tools.console import bytes_text, duration_text, note, progress, say, table
-from graphwright.tools.flags import with_options
+from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.machine import machine, versions
-from graphwright.tools.measuring.bench import Measured, TaskRow, measure, ratio, record, task_times
+from graphwright.tools.measuring.bench import Measured, Run, TaskRow, measure, ratio, record, task_times
 from graphwright.tools.measuring.engines import ENGINES, ONNX_PEERS, OURS, is_installed
 from graphwright.tools.models import is_package
 from graphwright.tools.run_flags import RunFlags
 
 app = typer.Typer(add_completion=False)
+
+
+@dataclass(frozen=True)
+class _RoundFlags(FlagGroup):
+    """The flags that say how long to measure."""
+
+    rounds: Annotated[
+        int, typer.Option(help="Number of rounds; in each round every engine runs once.", min=1)
+    ] = 20
+    round_seconds: Annotated[
+        float, typer.Option(help="Seconds that each engine runs per round.", min=0.001)
+    ] = 0.1
+
+
+@dataclass(frozen=True)
+class _TaskFlags(FlagGroup):
+    """The flags that also measure single tasks."""
+
+    per_task: Annotated[bool, typer.Option("--per-task", help="Also show the time of every task.")] = False
+    top: Annotated[int, typer.Option(help="Maximum number of tasks that --per-task shows.", min=1)] = 20
 
 
 @app.command()
@@ -56,14 +73,8 @@ def bench(
             "--symbolic", help="Compile for dynamic dimensions; --shape then applies only to the inputs."
         ),
     ] = False,
-    rounds: Annotated[
-        int, typer.Option(help="Number of rounds; in each round every engine runs once.", min=1)
-    ] = 20,
-    round_seconds: Annotated[
-        float, typer.Option(help="Seconds that each engine runs per round.", min=0.001)
-    ] = 0.1,
-    per_task: Annotated[bool, typer.Option("--per-task", help="Also show the time of every task.")] = False,
-    top: Annotated[int, typer.Option(help="Maximum number of tasks that --per-task shows.", min=1)] = 20,
+    duration: _RoundFlags,
+    tasks: _TaskFlags,
     json_file: Annotated[
         Path | None,
         typer.Option(
@@ -97,19 +108,18 @@ def bench(
     theirs = all_feeds(load_onnx(str(model)), feeds, parse_constants(flags.const)) if peers else {}
     options = replace(options, threads=options.threads or _native.cpu_count())
     compiled.run(feeds)  # invalid feeds are reported here, not in another process
-    results = _measure(
-        compiled, model, feeds, {peer: theirs for peer in peers}, options, rounds, round_seconds
-    )
+    runs = {peer: (model, theirs) for peer in peers}
+    results = _measure(compiled, feeds, runs, duration, options)
     _show(results)
-    tasks = task_times(compiled, feeds, threads=options.threads) if per_task else []
-    if per_task:
-        _show_tasks(tasks, top)
+    rows = task_times(compiled, feeds, threads=options.threads) if tasks.per_task else []
+    if tasks.per_task:
+        _show_tasks(rows, tasks.top)
     if json_file is not None:
         software = {"machine": machine(), "versions": versions([OURS, "numpy", *peers])}
         facts = {
             **software,
             **record(sys.argv, model, options.threads, feeds, results),
-            "tasks": [vars(t) for t in tasks],
+            "tasks": [vars(row) for row in rows],
         }
         with whole_file(json_file) as file:
             file.write(json.dumps(facts, indent=1).encode() + b"\n")
@@ -142,24 +152,21 @@ def _peers(against: str | None, model: Path) -> list[str]:
 
 def _measure(
     compiled: Model,
-    source: Path,
     feeds: Mapping[str, Array],
-    peers: Mapping[str, Mapping[str, Array]],
+    peers: Mapping[str, Run],
+    duration: _RoundFlags,
     options: Options,
-    rounds: int,
-    round_seconds: float,
 ) -> dict[str, Measured]:
+    """Measures ``compiled`` on ``feeds``, and each of the ``peers`` on its model and its feeds."""
     with tempfile.TemporaryDirectory() as folder, progress("measuring") as update:
         package = Path(folder) / "model.om"
         compiled.save(package)
-        files: dict[str, tuple[Path, Mapping[str, Array]]] = {OURS: (package, feeds)}
-        files |= {peer: (source, theirs) for peer, theirs in peers.items()}
         return measure(
-            files,
+            {OURS: (package, feeds), **peers},
             options.threads,
-            rounds,
-            round_seconds,
-            lambda done: update(f"measuring: round {done} of {rounds}"),
+            duration.rounds,
+            duration.round_seconds,
+            lambda done: update(f"measuring: round {done} of {duration.rounds}"),
             options,
         )
 

@@ -12,10 +12,12 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.executable.nodes import Dispatch, HostProgram, buckets_of
 from graphwright.package.package import Entry
+from graphwright.records import dataclass
+from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import States, require_folder, require_new_folder
 from graphwright.tools.console import bytes_text, note
-from graphwright.tools.flags import STANDARD_INPUT, with_options
+from graphwright.tools.flags import STANDARD_INPUT, FlagGroup, with_options
 from graphwright.tools.gear_flags import GearFlags
 from graphwright.tools.models import CompileFlags, is_package
 from graphwright.tools.progress import StageTimer, stages
@@ -25,11 +27,10 @@ STANDARD_OUTPUT: Final = Path("-")
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
-@with_options
-def compile(
-    *,
-    model: ModelPath,
+@dataclass(frozen=True)
+class _OutputFlags(FlagGroup):
+    """The flags that say which files are written."""
+
     output: Annotated[
         Path | None,
         typer.Option(
@@ -38,10 +39,7 @@ def compile(
             help="The package to write, - for standard output; default: MODEL.om in this folder.",
             show_default=False,
         ),
-    ] = None,
-    flags: CompileFlags,
-    state: States = None,
-    gears: GearFlags,
+    ] = None
     emit_sources: Annotated[
         Path | None,
         typer.Option(
@@ -51,15 +49,55 @@ def compile(
             "build.sh builds and runs all of them.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
+
+    def target(self, model: Path, *, prints: bool) -> Path:
+        """The path of the package. Raises BadParameter if the files cannot be written; ``prints``: the
+        command prints other text to standard output.
+        """
+        target = self.output or _default_output(model)
+        if target == STANDARD_OUTPUT:
+            _require_plain_output(prints)
+        else:
+            require_folder(target, "--output")
+            _refuse_same_file(target, model)
+        require_new_folder(self.emit_sources, "--emit-sources")
+        return target
+
+
+@dataclass(frozen=True)
+class _PassFlags(FlagGroup):
+    """The flags that print the graph and the time of passes."""
+
     print_after: Annotated[
         list[str] | None,
         typer.Option(metavar="PASS", help="Print the graph after this pass. Repeatable.", show_default=False),
-    ] = None,
+    ] = None
     print_after_all: Annotated[
         bool, typer.Option("--print-after-all", help="Print the graph after every pass.")
-    ] = False,
-    time_passes: Annotated[bool, typer.Option("--time-passes", help="Print the time of each stage.")] = False,
+    ] = False
+    time_passes: Annotated[bool, typer.Option("--time-passes", help="Print the time of each stage.")] = False
+
+    @property
+    def prints(self) -> bool:
+        """Whether anything is printed."""
+        return bool(self.print_after) or self.print_after_all or self.time_passes
+
+    def timer(self) -> StageTimer:
+        """Observes a compilation, and prints the graph after the requested passes."""
+        return StageTimer(["*"] if self.print_after_all else self.print_after or [])
+
+
+@app.command()
+@with_options
+def compile(
+    *,
+    model: ModelPath,
+    files: _OutputFlags,
+    flags: CompileFlags,
+    state: States = None,
+    gears: GearFlags,
+    passes: _PassFlags,
     options: Options,
 ) -> None:
     """Compile a model to a package, which runs without a compiler.
@@ -85,34 +123,30 @@ def compile(
 
     Gears (shape buckets) are shapes with static programs of their own.
     """
-    target = output or _default_output(model)
-    if target == STANDARD_OUTPUT:
-        _require_plain_output(bool(print_after or print_after_all or time_passes))
-    else:
-        require_folder(target, "--output")
-        _refuse_same_file(target, model)
-    require_new_folder(emit_sources, "--emit-sources")
+    target = files.target(model, prints=passes.prints)
     if flags.shape and is_package(model):
         message = "a package keeps the sizes that it was compiled for: give the .onnx model"
         raise typer.BadParameter(message, param_hint="--shape")
     wanted = gears.requested()
-    timer = StageTimer(["*"] if print_after_all else print_after or [])
+    timer = passes.timer()
     with stages(timer) as observe:
         compiled = flags.open(model, options, gears=wanted, states=state, observe=observe)
     timer.warn_unknown()
-    if time_passes:
+    if passes.time_passes:
         timer.report_times()
-    if emit_sources is not None:
-        files = gw.emit_sources(compiled, emit_sources)
-        note(
-            f"wrote {emit_sources} (generated kernels: {len(files) - 1}); sh {files[-1]} builds and runs them"
-        )
+    if files.emit_sources is not None:
+        _emit_sources(compiled, files.emit_sources)
     if target == STANDARD_OUTPUT:
         compiled.save(sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
     compiled.save(target)
     note(f"wrote {target} ({bytes_text(target.stat().st_size)}{_kernels_text(compiled.entry)})")
+
+
+def _emit_sources(compiled: Model, folder: Path) -> None:
+    files = gw.emit_sources(compiled, folder)
+    note(f"wrote {folder} (generated kernels: {len(files) - 1}); sh {files[-1]} builds and runs them")
 
 
 def _default_output(model: Path) -> Path:

@@ -15,28 +15,43 @@ import typer
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.op import Array
+from graphwright.records import dataclass
 from graphwright.support.spelling import counted
 from graphwright.support.whole_file import whole_file
-from graphwright.tools.arguments import (
-    Feeds,
-    Seed,
-    Shapes,
-    parse_shapes,
-    require_folder,
-)
+from graphwright.tools.arguments import require_folder
 from graphwright.tools.arrays import write_npz
 from graphwright.tools.console import note, progress, say
 from graphwright.tools.debugging.ddmin import Budget
 from graphwright.tools.debugging.reduction import Reducer
 from graphwright.tools.debugging.subject import evaluated, random_feeds
 from graphwright.tools.debugging.submodel import Candidate, Divisible, read_onnx
-from graphwright.tools.flags import with_options_of
+from graphwright.tools.flags import FlagGroup, with_options_of
 from graphwright.tools.measuring.engines import first_line
 from graphwright.tools.models import is_package
+from graphwright.tools.run_flags import InputFlags
 
 SECONDS: Final = 600.0
 PLACE: Final = "{}"
 FEEDS: Final = "{feeds}"
+
+
+@dataclass(frozen=True)
+class _TimeLimits(FlagGroup):
+    """The flags that limit the time of a reduction."""
+
+    budget: Annotated[float, typer.Option(help="Time limit of the whole reduction, in seconds.", min=0)] = (
+        SECONDS
+    )
+    timeout: Annotated[
+        float,
+        typer.Option(
+            help=(
+                "Time limit of one run of the command, in seconds; exceeding it counts as another exit "
+                "status."
+            ),
+            min=0,
+        ),
+    ] = SECONDS
 
 
 @with_options_of("plugins")
@@ -64,23 +79,9 @@ def reduce(
             show_default=False,
         ),
     ] = None,
-    budget: Annotated[
-        float, typer.Option(help="Time limit of the whole reduction, in seconds.", min=0)
-    ] = SECONDS,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            help=(
-                "Time limit of one run of the command, in seconds; exceeding it counts as another exit "
-                "status."
-            ),
-            min=0,
-        ),
-    ] = SECONDS,
-    input: Feeds = None,
-    shape: Shapes = None,
-    seed: Seed = 0,
     *,
+    limits: _TimeLimits,
+    flags: InputFlags,
     options: Options,
 ) -> None:
     """Reduce an ONNX model to the smallest one for which a command still fails.
@@ -104,16 +105,17 @@ def reduce(
             Diagnostic("reduce", "this is a package; reduce takes ONNX models", str(model), hint)
         )
     proto = read_onnx(model)
-    divisible = Divisible(proto, _values(proto, input, shape, seed))
+    divisible = Divisible(proto, _values(proto, flags))
     with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
-        check = _Check(command, Path(folder), timeout, _is_valid(proto))
+        check = _Check(command, Path(folder), limits.timeout, _is_valid(proto))
         code = check.exit_code(divisible.part(range(len(divisible))))
         if code in (0, None):
-            what = "the command succeeds" if code == 0 else f"the command takes more than {timeout:g} s"
+            slow = f"the command takes more than {limits.timeout:g} s"
+            what = "the command succeeds" if code == 0 else slow
             hint = "give a command that fails for the whole model"
             raise ModelError(Diagnostic("reduce", f"{what} on the whole model", str(model), hint))
         with progress("reducing the model"):
-            reducer = Reducer(divisible, lambda part: check.exit_code(part) == code, Budget(budget))
+            reducer = Reducer(divisible, lambda part: check.exit_code(part) == code, Budget(limits.budget))
             found = reducer.reduced()
     assert found is not None  # the whole model has just failed
     _write(target, found)
@@ -166,12 +168,10 @@ def _is_valid(proto: onnx.ModelProto) -> bool:
     return True
 
 
-def _values(
-    proto: onnx.ModelProto, given: list[str] | None, shape: list[str] | None, seed: int
-) -> Mapping[str, Array]:
+def _values(proto: onnx.ModelProto, flags: InputFlags) -> Mapping[str, Array]:
     """The values of a run, by name; if the model cannot run, none, and a note."""
     try:
-        return evaluated(proto, random_feeds(proto, given, parse_shapes(shape), seed))
+        return evaluated(proto, random_feeds(proto, flags.input, flags.sizes, flags.seed))
     except Exception as error:  # references can raise any exception for data that they reject
         note(
             "note: the model cannot be evaluated, so intermediate values cannot be inputs: "

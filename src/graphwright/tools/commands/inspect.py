@@ -26,13 +26,13 @@ from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys
 from graphwright.passes.manager import run_passes
 from graphwright.passes.unfuse import Unfuse
-from graphwright.records import replace
+from graphwright.records import dataclass, replace
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import Sizes
 from graphwright.tools.console import say
 from graphwright.tools.feeds import input_sizes
-from graphwright.tools.flags import with_options
+from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.gear_flags import GearFlags
 from graphwright.tools.models import ModelFlags, is_package
 from graphwright.tools.reports.facts import has_all_plugins, model_facts
@@ -60,27 +60,24 @@ class Level(enum.StrEnum):
     LOW = "low"
 
 
-@app.command()
-@with_options
-def inspect(
-    *,
-    model: ModelPath,
-    flags: ModelFlags,
-    gears: GearFlags,
+@dataclass(frozen=True)
+class _Request(FlagGroup):
+    """The flags that say what to show."""
+
     ir: Annotated[
         Level | None,
         typer.Option(
             help="Print the ops (high), the graph with fused regions (mid), or tasks and loops (low).",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Also check the digests of a package's weights, and verify its graph."),
-    ] = False,
+    ] = False
     report: Annotated[
         bool, typer.Option("--report", help="Print what the compiler did, what it did not optimize, and why.")
-    ] = False,
+    ] = False
     measured: Annotated[
         bool,
         typer.Option(
@@ -90,11 +87,26 @@ def inspect(
                 "measure its gears."
             ),
         ),
-    ] = False,
+    ] = False
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print the facts as JSON; keys are stable between versions."),
-    ] = False,
+    ] = False
+
+    def require_one_answer(self) -> None:
+        """Raises BadParameter if the flags ask for JSON and for text."""
+        if self.as_json and (self.ir is not None or self.report or self.measured):
+            raise typer.BadParameter("--json cannot be combined with --ir, --report or --measure")
+
+
+@app.command()
+@with_options
+def inspect(
+    *,
+    model: ModelPath,
+    flags: ModelFlags,
+    gears: GearFlags,
+    request: _Request,
     options: Options,
 ) -> None:
     """Show a model's inputs, outputs, constraints, ops, weights, tasks and memory.
@@ -113,25 +125,24 @@ def inspect(
       graphwright inspect model.om --measure
       graphwright inspect model.om --json
     """
-    if as_json and (ir is not None or report or measured):
-        raise typer.BadParameter("--json cannot be combined with --ir, --report or --measure")
+    request.require_one_answer()
     graphwright.ops.load()
     sizes = flags.sizes
-    origin = _read(model, verify, options) if is_package(model) else None
+    origin = _read(model, request.verify, options) if is_package(model) else None
     opened = flags.open_entry(model, options, gears=gears.requested())
     executable = opened.entry.executable
     if isinstance(executable, Dispatch) and is_sized(opened.entry.inputs, sizes):
         opened = _for_sizes(opened, executable, sizes, options)
-    if ir is not None:
-        say(_ir_text(opened, ir))
-    elif report:
+    if request.ir is not None:
+        say(_ir_text(opened, request.ir))
+    elif request.report:
         _show_report(opened)
-    elif as_json:
+    elif request.as_json:
         say(json.dumps(_facts(model, origin, opened, sizes, options), indent=2))
     else:
-        show_file(model, origin, verify)
-        _show_model(opened, sizes, options, timed=measured)
-        if measured and not _has_gears(opened.entry.executable):
+        show_file(model, origin, request.verify)
+        _show_model(opened, sizes, options, timed=request.measured)
+        if request.measured and not _has_gears(opened.entry.executable):
             show_footprint(model, origin, opened, sizes, options)
 
 

@@ -15,6 +15,7 @@ from graphwright.config import Options, to_environment
 from graphwright.executable.nodes import host_programs_of
 from graphwright.ir.sizes import Dim
 from graphwright.package.write import write_package
+from graphwright.records import dataclass
 from graphwright.runtime.memory_use import Memory, ProgramMemory
 from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
@@ -22,7 +23,7 @@ from graphwright.tools.arguments import AsJson, Sizes, require_folder
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, note, paragraph, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
-from graphwright.tools.flags import with_options
+from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.measuring.footprint import Footprint, measure
 from graphwright.tools.models import ModelFlags
 from graphwright.tools.reports.memory_advice import Advice, advice_for, sources_text
@@ -34,12 +35,10 @@ MOST_BUFFERS: Final = 8
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
-@with_options
-def memory(
-    *,
-    model: ModelPath,
-    flags: ModelFlags,
+@dataclass(frozen=True)
+class _Request(FlagGroup):
+    """The flags that say what to show, and where it goes."""
+
     measured: Annotated[
         bool,
         typer.Option(
@@ -49,8 +48,8 @@ def memory(
                 "process with the prediction."
             ),
         ),
-    ] = False,
-    as_json: AsJson = False,
+    ] = False
+    as_json: AsJson = False
     html: Annotated[
         Path | None,
         typer.Option(
@@ -58,7 +57,22 @@ def memory(
             help="Draw the arena over time in one self-contained HTML file.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
+
+    def require_one_answer(self) -> None:
+        """Raises BadParameter if the flags contradict each other, or the file cannot be written."""
+        if self.as_json and self.html is not None:
+            raise typer.BadParameter("use only one of --json and --html")
+        require_folder(self.html, "--html")
+
+
+@app.command()
+@with_options
+def memory(
+    *,
+    model: ModelPath,
+    flags: ModelFlags,
+    request: _Request,
     options: Options,
 ) -> None:
     """Show the memory used by a model and a run: weights, arena, scratch, plans, and the peak.
@@ -75,24 +89,23 @@ def memory(
       graphwright memory model.om --shape x:1,3,224,224 --json
       graphwright memory model.om --shape x:1,3,224,224 --html arena.html
     """
-    if as_json and html is not None:
-        raise typer.BadParameter("use only one of --json and --html")
-    require_folder(html, "--html")
+    request.require_one_answer()
     graphwright.ops.load()
     opened = flags.open_entry(model, options)
     sizes = _largest(flags.sizes)
     shapes = _known_shapes(opened, sizes)
     used = opened.memory(shapes, threads=options.threads)
-    found = _measured(opened, sizes, options) if measured else None
+    found = _measured(opened, sizes, options) if request.measured else None
     advice = advice_for(opened, used, shapes)
-    if as_json:
+    if request.as_json:
         say(json.dumps({**used.facts(), **_measured_facts(found)}, indent=2))
         return
-    _show(used, None if found is None else found.taken, advice)
-    if html is not None:
-        with whole_file(html) as file:
-            file.write(page(model.name, used, advice, None if found is None else found.taken).encode())
-        note(f"wrote {html}")
+    taken = None if found is None else found.taken
+    _show(used, taken, advice)
+    if request.html is not None:
+        with whole_file(request.html) as file:
+            file.write(page(model.name, used, advice, taken).encode())
+        note(f"wrote {request.html}")
 
 
 def _largest(sizes: Sizes) -> Sizes:

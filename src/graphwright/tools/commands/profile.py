@@ -11,10 +11,11 @@ import typer
 
 from graphwright.config import Options
 from graphwright.profiling.profile import Profile
+from graphwright.records import dataclass
 from graphwright.tools.arguments import EntryName, require_folder
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import note, progress, say
-from graphwright.tools.flags import with_options
+from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.models import entry_of
 from graphwright.tools.run_flags import RunFlags
 
@@ -41,6 +42,44 @@ class Sort(enum.StrEnum):
     ROOFLINE = "roofline"
 
 
+@dataclass(frozen=True)
+class _TableFlags(FlagGroup):
+    """The flags that say what the table shows."""
+
+    group: Annotated[Group, typer.Option(help="What a row stands for.")] = Group.KERNEL
+    sort: Annotated[Sort, typer.Option(help="The column to sort by, largest first.")] = Sort.SELF
+    top: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 30
+    as_json: Annotated[bool, typer.Option("--json", help="Print all rows as JSON with stable keys.")] = False
+
+
+@dataclass(frozen=True)
+class _FileFlags(FlagGroup):
+    """The flags that write the profile to files."""
+
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a trace for https://ui.perfetto.dev.", show_default=False),
+    ] = None
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a self-contained HTML page.", show_default=False),
+    ] = None
+
+    def require_folders(self) -> None:
+        """Raises BadParameter if a file cannot be written."""
+        require_folder(self.trace, "--trace")
+        require_folder(self.html, "--html")
+
+    def write(self, recorded: Profile, title: str) -> None:
+        """Writes the files."""
+        if self.trace is not None:
+            recorded.chrome_trace(self.trace)
+            note(f"wrote {self.trace}")
+        if self.html is not None:
+            recorded.html(self.html, title=title)
+            note(f"wrote {self.html}")
+
+
 @app.command()
 @with_options
 def profile(
@@ -49,27 +88,14 @@ def profile(
     flags: RunFlags,
     entry: EntryName = None,
     runs: Annotated[int, typer.Option(help="Number of runs, after one warm-up run.", min=1)] = 10,
-    group: Annotated[Group, typer.Option(help="What a row stands for.")] = Group.KERNEL,
-    sort: Annotated[Sort, typer.Option(help="The column to sort by, largest first.")] = Sort.SELF,
-    top: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 30,
-    trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a trace for https://ui.perfetto.dev.", show_default=False),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a self-contained HTML page.", show_default=False),
-    ] = None,
+    shown: _TableFlags,
+    files: _FileFlags,
     counters: Annotated[
         bool,
         typer.Option(
             "--counters",
             help="Show cycles, instructions and cache misses, if the machine has these counters.",
         ),
-    ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print all rows as JSON with stable keys."),
     ] = False,
     options: Options,
 ) -> None:
@@ -87,22 +113,16 @@ def profile(
       graphwright profile model.om --group source --sort roofline --top 10
       graphwright profile model.om --trace trace.json --html profile.html
     """
-    require_folder(trace, "--trace")
-    require_folder(html, "--html")
+    files.require_folders()
     opened = entry_of(flags.open(model, options), entry)
     feeds = flags.feeds(opened)
     opened.run(feeds)  # the first run makes plans and allocates memory
     with progress("running"), Profile(counters=counters) as recorded:
         for _ in range(runs):
             opened.run(feeds)
-    table = recorded.table(sort.value, group.value, top)
-    say(_json(table.facts(), model, runs) if as_json else str(table))
-    if trace is not None:
-        recorded.chrome_trace(trace)
-        note(f"wrote {trace}")
-    if html is not None:
-        recorded.html(html, title=model.name)
-        note(f"wrote {html}")
+    table = recorded.table(shown.sort.value, shown.group.value, shown.top)
+    say(_json(table.facts(), model, runs) if shown.as_json else str(table))
+    files.write(recorded, model.name)
 
 
 def _json(facts: dict[str, Any], model: Path, runs: int) -> str:

@@ -96,8 +96,12 @@ def ratio(peer: Measured, ours: Measured) -> Ratio:
     return paired_ratio(peer.round_medians, ours.round_medians)
 
 
+Run = tuple[Path, Mapping[str, Array]]
+"""A model, in a file of the type that an engine reads, and its inputs."""
+
+
 def measure(
-    files: Mapping[str, tuple[Path, Mapping[str, Array]]],
+    files: Mapping[str, Run],
     threads: int,
     rounds: int = 20,
     round_seconds: float = ROUND_SECONDS,
@@ -105,7 +109,7 @@ def measure(
     options: Options | None = None,
     refused: dict[str, str] | None = None,
 ) -> dict[str, Measured]:
-    """Measures engines on ``files``: each engine's model, of the type that it reads, and its feeds.
+    """Measures engines: ``files`` has the model and the inputs of each.
 
     ``progress`` is called with the number of rounds done, while all engines stand still; ``options`` are
     graphwright's own. Raises EngineError where an engine cannot run its model, or, given ``refused``, leaves

@@ -1,5 +1,6 @@
 /* Depthwise convolution of blocks of channels: see blocked_depthwise.py. */
 
+#include "library/hook.h"
 #include "library/bits.h"
 #include "library/windows.h"
 
@@ -127,16 +128,16 @@ GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin,
     float *const y = buf[BLOCKED_DEPTHWISE_Y];
     struct blocked_depthwise_args args;
     const struct blocked_depthwise_args *s = &args;
-    gw_hook hook;
     memcpy(&args, arg, sizeof args);
-    memcpy(&hook, &buf[BLOCKED_DEPTHWISE_OPERANDS], sizeof hook);
+    const struct hook hook = hook_after(buf, BLOCKED_DEPTHWISE_OPERANDS, arg, BLOCKED_DEPTHWISE_ARGS);
     if (s->ow == 0)
         return 0;
     const int64_t side = nhwc ? LINE_BLOCKS : 1; /* blocks per unit: their channels share cache lines */
     const int64_t blocks = ceildiv(s->groups, VL), bands = ceildiv(s->oh, BAND);
     const struct tiles tiles = choose_tiles(s);
     const struct cuts cuts = cut_row(&tiles, s->ow);
-    const int in_place = hook && y && !nhwc; /* the kernel stores tiles to y, and the hook reads them there */
+    /* the kernel stores tiles to y, and the hook reads them there */
+    const int in_place = hook.call && y && !nhwc;
     const int dense = !in_place || s->y_h == s->ow * VL;
     /* rows per call of the hook */
     const int64_t group = dense ? smaller(s->oh, ceildiv(HOOK_PIXELS, s->ow)) : 1;
@@ -163,7 +164,7 @@ GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin,
         const int64_t last = part_begin(s->oh, band + run, bands);
         const float *in = x + image * s->x_n + block * s->x_cb;
         const float *add = residual && !nhwc ? residual + image * s->r_n + block * s->r_cb : NULL;
-        float *to = hook && !in_place ? NULL : y + image * s->y_n + block * s->y_cb;
+        float *to = hook.call && !in_place ? NULL : y + image * s->y_n + block * s->y_cb;
         for (int64_t i = 0; i < count; i++)
             rings[i].next = 0; /* no row of this plane is copied yet */
         for (int64_t oy = part_begin(s->oh, band, bands), first = oy; oy < last; oy++) {
@@ -177,7 +178,7 @@ GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin,
                 if (to && nhwc)
                     store_apart(row, s->ow, to + oy * s->y_h + i * s->y_cb, s->groups);
             }
-            if (!hook) {
+            if (!hook.call) {
                 first = oy + 1;
                 continue;
             }
@@ -185,9 +186,8 @@ GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin,
                 continue;
             for (int64_t i = 0; i < count; i++) {
                 float *const tile = to ? to + first * s->y_h : out + i * group * s->ow * VL;
-                const int32_t error = hook(buf + BLOCKED_DEPTHWISE_OPERANDS + 1, arg + BLOCKED_DEPTHWISE_ARGS,
-                                           tile, VL, nhwc ? image : unit, first * s->ow,
-                                           (oy + 1 - first) * s->ow, nhwc ? (block + i) * VL : 0, VL);
+                const int32_t error = call_hook(&hook, tile, VL, nhwc ? image : unit, first * s->ow,
+                                                (oy + 1 - first) * s->ow, nhwc ? (block + i) * VL : 0, VL);
                 if (error)
                     return error;
             }

@@ -1,5 +1,6 @@
 /* Convolution of bytes: see byte_conv.py. */
 
+#include "library/hook.h"
 #include "library/sizes.h"
 
 #include "conv/byte_conv.gen.h"
@@ -13,9 +14,7 @@ struct conv {
     const quad *x;
     const uint8_t *w, *w_zero;
     int32_t *y;
-    gw_hook hook;
-    void *const *hook_buf;
-    const int64_t *hook_arg;
+    struct hook hook;
     int64_t taps;            /* kd * kh * kw */
     int64_t pixels;          /* d * h * w */
     int64_t counts;          /* od * oh * ow */
@@ -26,12 +25,6 @@ struct conv {
     int padded;          /* some tap of some pixel is outside the image */
     int w_moved, shifts; /* w is shifted by 128; some channel then has a non-zero zero point */
     enum byte_unit unit;
-};
-
-/* A block of the output: tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels, in
- * one group of one image. */
-struct block {
-    int64_t image, group, tile0, tile1, panel0, panel1;
 };
 
 GW_INLINE vi vi_load_n(const quad *p, int64_t n) { return (vi)vf_load_n((const float *)(const void *)p, n); }
@@ -190,7 +183,7 @@ static int32_t run_tile(const struct conv *g, const struct block *o, const struc
     struct byte_tile t = {.from = start, .from_rows = 1, .to = out, .to_ld = OUT_LD};
     t.ahead = w + ahead; /* the next tile: weights are rarely in the cache */
     t.ahead_lines = ahead ? TILE_ROWS * RUN / 64 : 0;
-    if (!g->hook && c.cols % VL == 0 && !c.rest) {
+    if (!g->hook.call && c.cols % VL == 0 && !c.rest) {
         t.to = y;
         t.to_ld = s->y_c;
     }
@@ -204,9 +197,8 @@ static int32_t run_tile(const struct conv *g, const struct block *o, const struc
         if (g->shifts)
             shift_tile(g, channel, rows, 1, sums + NR, out + c.cols, OUT_LD);
     }
-    if (g->hook)
-        return g->hook(g->hook_buf, g->hook_arg, (float *)(void *)out, OUT_LD, o->image, channel, rows, c.at,
-                       c.cols + c.rest);
+    if (g->hook.call)
+        return call_hook(&g->hook, out, OUT_LD, o->image, channel, rows, c.at, c.cols + c.rest);
     for (int64_t r = 0; t.to == out && r < rows; r++)
         memcpy(y + r * s->y_c, out + r * OUT_LD, (size_t)(c.cols + c.rest) * sizeof *out);
     return 0;
@@ -278,11 +270,7 @@ static void prepare(struct conv *g, const uint8_t *x_zero) {
     g->most_panels = block_panels(g->planes * g->taps);
     g->zero = zero_at(x_zero, 0, s->x_signed, s->x_signed ? 128 : 0);
     g->w_moved = s->w_signed ? 0 : -128;
-    const int64_t behind = (s->od - 1) * s->stride_d - s->pad_front + (s->kd - 1) * s->dilation_d;
-    const int64_t below = (s->oh - 1) * s->stride_h - s->pad_top + (s->kh - 1) * s->dilation_h;
-    const int64_t right = (s->ow - 1) * s->stride_w - s->pad_left + (s->kw - 1) * s->dilation_w;
-    g->padded = s->pad_front > 0 || s->pad_top > 0 || s->pad_left > 0 || behind >= s->d || below >= s->h ||
-                right >= s->w;
+    g->padded = reads_padding(s);
     const int64_t zeros = s->w_zero_step ? s->groups * s->cout : 1;
     for (int64_t i = 0; i < zeros; i++)
         g->shifts |= zero_of_weights(g, i) != 0;
@@ -295,12 +283,10 @@ GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64
         .w = buf[BYTE_CONV_W],
         .w_zero = buf[BYTE_CONV_W_ZERO],
         .y = buf[BYTE_CONV_Y],
-        .hook_buf = buf + BYTE_CONV_OPERANDS + 1,
-        .hook_arg = arg + BYTE_CONV_ARGS,
+        .hook = hook_after(buf, BYTE_CONV_OPERANDS, arg, BYTE_CONV_ARGS),
         .unit = byte_unit_up_to(most),
     };
     memcpy(&g.s, arg, sizeof g.s);
-    memcpy(&g.hook, &buf[BYTE_CONV_OPERANDS], sizeof g.hook);
     prepare(&g, buf[BYTE_CONV_X_ZERO]);
     start_byte_tiles(g.unit, TILE_ROWS);
     const int32_t error = run_units(&g, begin, end, scratch);

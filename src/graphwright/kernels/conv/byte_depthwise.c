@@ -1,5 +1,6 @@
 /* Depthwise convolution of bytes: see byte_depthwise.py. */
 
+#include "library/hook.h"
 #include "library/sizes.h"
 
 #include "conv/byte_depthwise.gen.h"
@@ -14,9 +15,7 @@ struct conv {
     struct byte_depthwise_args s;
     const uint8_t *x, *w, *w_zero;
     int32_t *y;
-    gw_hook hook;
-    void *const *hook_buf;
-    const int64_t *hook_arg;
+    struct hook hook;
     int64_t columns; /* of an expanded row: whole vectors */
     int32_t zero;    /* the zero point of x as u8 */
     int vnni;
@@ -249,9 +248,8 @@ static void sum_pairs(const struct conv *g, const uint32_t *from, const struct w
 
 /* Passes a tile of pixels to the hook, or stores it. */
 static int32_t deliver(const struct conv *g, const struct block *o, int64_t at, int64_t cols, int32_t *tile) {
-    if (g->hook)
-        return g->hook(g->hook_buf, g->hook_arg, (float *)(void *)tile, TILE_COLUMNS, o->image, o->channel, 1,
-                       at, cols);
+    if (g->hook.call)
+        return call_hook(&g->hook, tile, TILE_COLUMNS, o->image, o->channel, 1, at, cols);
     memcpy(g->y + o->image * g->s.y_n + o->channel * g->s.y_c + at, tile, (size_t)cols * sizeof *tile);
     return 0;
 }
@@ -304,12 +302,10 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
         .w = buf[BYTE_DEPTHWISE_W],
         .w_zero = buf[BYTE_DEPTHWISE_W_ZERO],
         .y = buf[BYTE_DEPTHWISE_Y],
-        .hook_buf = buf + BYTE_DEPTHWISE_OPERANDS + 1,
-        .hook_arg = arg + BYTE_DEPTHWISE_ARGS,
+        .hook = hook_after(buf, BYTE_DEPTHWISE_OPERANDS, arg, BYTE_DEPTHWISE_ARGS),
         .vnni = vnni,
     };
     memcpy(&g.s, arg, sizeof g.s);
-    memcpy(&g.hook, &buf[BYTE_DEPTHWISE_OPERANDS], sizeof g.hook);
     g.columns = ceildiv(g.s.ow, VL) * VL;
     g.zero = zero_at(buf[BYTE_DEPTHWISE_X_ZERO], 0, g.s.x_signed, g.s.x_signed ? 128 : 0);
     return begin < end ? run_units(&g, begin, end, scratch) : 0;

@@ -1,5 +1,6 @@
 /* Convolution with im2col packing: see conv.py. */
 
+#include "library/hook.h"
 #include "library/sizes.h"
 #include "library/tile.h"
 
@@ -9,20 +10,12 @@ struct conv {
     struct conv_args s;
     const float *x, *w, *bias;
     float *y;
-    gw_hook hook;
-    void *const *hook_buf;
-    const int64_t *hook_arg;
+    struct hook hook;
     int64_t taps;      /* kd * kh * kw */
     int64_t pixels;    /* od * oh * ow */
     int64_t block_cin; /* input channels per cache block */
     int padded;        /* some tap of some pixel is outside the image */
     int flat;          /* the pixels of y are contiguous */
-};
-
-/* A block of the output: tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels, in
- * one group of one image. */
-struct block {
-    int64_t image, group, tile0, tile1, panel0, panel1;
 };
 
 #define ARGS conv_args
@@ -63,14 +56,14 @@ static void store_tile(const struct conv *g, const float *tile, int64_t rows, in
 static int32_t finish_tile(const struct conv *g, int64_t image, int64_t channel, int64_t rows, int64_t at,
                            int64_t cols, int64_t k, const float *a, const float *b, struct tile *t) {
     float out[MR * NR] __attribute__((aligned(64)));
-    float *y = g->hook ? NULL : g->y + image * g->s.y_n + channel * g->s.y_c;
+    float *y = g->hook.call ? NULL : g->y + image * g->s.y_n + channel * g->s.y_c;
     const int direct = y && g->flat && cols % VL == 0;
     t->relu = g->s.act == 1;
     t->to = direct ? y + at : out;
     t->to_ld = direct ? g->s.y_c : NR;
     run_tile(rows, ceildiv(cols, VL), k, a, b, NR, t);
-    if (g->hook)
-        return g->hook(g->hook_buf, g->hook_arg, out, NR, image, channel, rows, at, cols);
+    if (g->hook.call)
+        return call_hook(&g->hook, out, NR, image, channel, rows, at, cols);
     if (!direct)
         store_tile(g, out, rows, at, cols, y);
     return 0;
@@ -120,32 +113,38 @@ static int32_t run_block(const struct conv *g, const struct block *o, float *scr
     return 0;
 }
 
+/* Whether the convolution reads and writes each pixel once, in the order of memory. */
+static int is_pointwise(const struct conv *g) {
+    const struct conv_args *s = &g->s;
+    return g->taps == 1 && s->stride_d == 1 && s->stride_h == 1 && s->stride_w == 1 && !g->padded &&
+           s->od == s->d && s->oh == s->h && s->ow == s->w && s->x_w == 1 && s->x_h == s->w &&
+           (s->x_d == s->h * s->w || s->d == 1) && g->flat;
+}
+
+static void prepare(struct conv *g) {
+    struct conv_args *s = &g->s;
+    g->taps = s->kd * s->kh * s->kw;
+    g->pixels = s->od * s->oh * s->ow;
+    g->block_cin = g->taps < K_BLOCK ? K_BLOCK / (g->taps ? g->taps : 1) : 1;
+    g->padded = reads_padding(s);
+    g->flat = s->y_w == 1 && (s->y_h == s->ow || s->oh == 1) && (s->y_d == s->oh * s->ow || s->od == 1);
+    if (is_pointwise(g)) { /* one row of all pixels, which is packed by copying */
+        s->w = s->ow = g->pixels;
+        s->d = s->od = s->h = s->oh = 1;
+    }
+}
+
 GW_KERNEL(gw_conv_f32) {
     struct conv g = {
         .x = buf[CONV_X],
         .w = buf[CONV_W],
         .bias = buf[CONV_BIAS],
         .y = buf[CONV_Y],
-        .hook_buf = buf + CONV_OPERANDS + 1,
-        .hook_arg = arg + CONV_ARGS,
+        .hook = hook_after(buf, CONV_OPERANDS, arg, CONV_ARGS),
     };
-    struct conv_args *s = &g.s;
-    memcpy(s, arg, sizeof *s);
-    memcpy(&g.hook, &buf[CONV_OPERANDS], sizeof g.hook);
-    g.taps = s->kd * s->kh * s->kw;
-    g.pixels = s->od * s->oh * s->ow;
-    g.block_cin = g.taps < K_BLOCK ? K_BLOCK / (g.taps ? g.taps : 1) : 1;
-    g.padded = s->pad_front > 0 || s->pad_top > 0 || s->pad_left > 0 ||
-               (s->od - 1) * s->stride_d + (s->kd - 1) * s->dilation_d - s->pad_front >= s->d ||
-               (s->oh - 1) * s->stride_h + (s->kh - 1) * s->dilation_h - s->pad_top >= s->h ||
-               (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w - s->pad_left >= s->w;
-    g.flat = s->y_w == 1 && (s->y_h == s->ow || s->oh == 1) && (s->y_d == s->oh * s->ow || s->od == 1);
-    if (g.taps == 1 && s->stride_d == 1 && s->stride_h == 1 && s->stride_w == 1 && !g.padded &&
-        s->od == s->d && s->oh == s->h && s->ow == s->w && s->x_w == 1 && s->x_h == s->w &&
-        (s->x_d == s->h * s->w || s->d == 1) && g.flat) {
-        s->w = s->ow = g.pixels; /* all pixels form one row: packing copies them */
-        s->d = s->od = s->h = s->oh = 1;
-    }
+    const struct conv_args *s = &g.s;
+    memcpy(&g.s, arg, sizeof g.s);
+    prepare(&g);
     const int64_t panels = ceildiv(g.pixels, NR), tiles = ceildiv(s->cout, MR);
     const int64_t blocks = ceildiv(panels, s->block_panels), units = ceildiv(tiles, s->unit_tiles);
     while (begin < end) {

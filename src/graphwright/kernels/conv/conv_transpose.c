@@ -1,5 +1,6 @@
 /* Transposed convolution: see conv_transpose.py. */
 
+#include "library/hook.h"
 #include "library/lanes.h"
 #include "library/sizes.h"
 #include "library/tile.h"
@@ -10,9 +11,7 @@ struct transposed {
     struct conv_transpose_args s;
     const float *x, *w, *bias;
     float *y;
-    gw_hook hook;
-    void *const *hook_buf;
-    const int64_t *hook_arg;
+    struct hook hook;
     float *phases, *tile, *columns; /* scratch */
 };
 
@@ -95,7 +94,7 @@ static void sum_phase(const struct transposed *t, const struct part *p, int64_t 
  * a hook. */
 static void interleave(const struct transposed *t, const struct part *p, float *to, int64_t ld) {
     int64_t n = p->vectors * VL, stride = t->s.stride_w;
-    int relu = t->s.act && !t->hook;
+    int relu = t->s.act && !t->hook.call;
     for (int64_t r = 0; r < p->rows; r++, to += ld) {
         const float *from = t->phases + r * NR;
         if (stride <= 2) {
@@ -131,10 +130,10 @@ static int32_t finish(const struct transposed *t, const struct part *p) {
     int64_t channel = p->group * s->cout + p->row;
     if (last <= first)
         return 0;
-    if (t->hook) { /* a hook stores the result itself, so y is NULL */
+    if (t->hook.call) { /* a hook stores the result itself, so y is NULL */
         interleave(t, p, t->tile, pitch);
-        return t->hook(t->hook_buf, t->hook_arg, t->tile + first, pitch, p->batch, channel, p->rows,
-                       (p->oz * s->oh + p->oy) * s->ow + ox0 + first, last - first);
+        return call_hook(&t->hook, t->tile + first, pitch, p->batch, channel, p->rows,
+                         (p->oz * s->oh + p->oy) * s->ow + ox0 + first, last - first);
     }
     float *y =
         t->y + p->batch * s->y_batch + channel * s->y_channel + p->oz * s->y_depth + p->oy * s->y_row + ox0;
@@ -195,9 +194,7 @@ GW_KERNEL(gw_conv_transpose_f32) {
                            .bias = buf[CONV_TRANSPOSE_BIAS],
                            .y = buf[CONV_TRANSPOSE_Y]};
     memcpy(&t.s, arg, sizeof t.s);
-    memcpy(&t.hook, &buf[CONV_TRANSPOSE_OPERANDS], sizeof t.hook);
-    t.hook_buf = buf + CONV_TRANSPOSE_OPERANDS + 1;
-    t.hook_arg = arg + CONV_TRANSPOSE_ARGS;
+    t.hook = hook_after(buf, CONV_TRANSPOSE_OPERANDS, arg, CONV_TRANSPOSE_ARGS);
     t.phases = scratch;
     t.tile = t.phases + t.s.stride_w * MR * NR;
     t.columns = t.tile + t.s.stride_w * MR * NR;

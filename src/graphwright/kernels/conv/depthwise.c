@@ -1,5 +1,6 @@
 /* Depthwise convolution: see depthwise.py. */
 
+#include "library/hook.h"
 #include "library/lanes.h"
 #include "library/windows.h"
 
@@ -263,9 +264,8 @@ GW_KERNEL(gw_depthwise_f32) {
     float *const y = buf[DEPTHWISE_Y];
     struct depthwise_args args;
     const struct depthwise_args *s = &args;
-    gw_hook hook;
     memcpy(&args, arg, sizeof args);
-    memcpy(&hook, &buf[DEPTHWISE_OPERANDS], sizeof hook);
+    const struct hook hook = hook_after(buf, DEPTHWISE_OPERANDS, arg, DEPTHWISE_ARGS);
     const struct depthwise g = depthwise_of(s, buf, scratch);
     fill_zeros(g.planes, g.out - g.planes);
     const int64_t bands = ceildiv(s->oh, BAND), channels = s->groups * s->cout;
@@ -274,7 +274,7 @@ GW_KERNEL(gw_depthwise_f32) {
         const int64_t plane = quotient(slice, s->od), oz = slice - plane * s->od;
         const int64_t image = quotient(plane, channels), channel = plane - image * channels;
         const int64_t row = part_begin(s->oh, band, bands), rows = part_begin(s->oh, band + 1, bands) - row;
-        float *to = hook ? NULL : y + image * s->y_n + channel * s->y_c + oz * s->y_d + row * s->y_h;
+        float *to = hook.call ? NULL : y + image * s->y_n + channel * s->y_c + oz * s->y_d + row * s->y_h;
         const int direct = to && s->y_w == 1;
         const struct unit u = {
             .in = x + image * s->x_n + quotient(channel, s->cout) * s->x_c,
@@ -286,10 +286,9 @@ GW_KERNEL(gw_depthwise_f32) {
             .rows = rows,
         };
         compute_unit(&g, &u);
-        if (hook) {
+        if (hook.call) {
             const int64_t cols = rows * s->ow, at = (oz * s->oh + row) * s->ow;
-            const int32_t error = hook(buf + DEPTHWISE_OPERANDS + 1, arg + DEPTHWISE_ARGS, g.out, cols, image,
-                                       channel, 1, at, cols);
+            const int32_t error = call_hook(&hook, g.out, cols, image, channel, 1, at, cols);
             if (error)
                 return error;
         } else if (!direct) {

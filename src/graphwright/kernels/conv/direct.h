@@ -3,15 +3,14 @@
 #ifndef GW_DIRECT_H
 #define GW_DIRECT_H
 
+#include "library/hook.h"
 #include "library/windows.h"
 
 struct conv {
     struct direct_args s;
     const float *x, *w, *bias, *residual;
     float *y;
-    gw_hook hook;
-    void *const *hook_buf;
-    const int64_t *hook_arg;
+    struct hook hook;
     float lo, hi;
     int64_t lanes;        /* channels per input block */
     int64_t group_blocks; /* input blocks of a group, in the layout of x */

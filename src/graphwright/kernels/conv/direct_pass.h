@@ -73,9 +73,8 @@ static int32_t store_blocked(const struct pass *p, float *tile, int64_t block, i
     const struct conv *g = p->g;
     const int64_t total = p->o->group * g->blocks + block;
     const int64_t batch = g->nhwc ? p->o->image : p->o->image * g->s.groups * g->blocks + total;
-    if (g->hook)
-        return g->hook(g->hook_buf, g->hook_arg, tile, VL, batch, pixel, pixels, g->nhwc ? total * VL : 0,
-                       VL);
+    if (g->hook.call)
+        return call_hook(&g->hook, tile, VL, batch, pixel, pixels, g->nhwc ? total * VL : 0, VL);
     to += channel_offset(&g->s, p->o->group, block, g->blocks);
     for (int64_t i = 0; i < pixels; i++)
         vf_store(to + i * g->s.y_w, vf_load(tile + i * VL));
@@ -89,14 +88,14 @@ static int32_t store_planar(const struct pass *p, const float *tile, int64_t blo
     const int64_t first = block * VL, channels = smaller(VL, g->s.cout - first);
     float rows[VL][WIDEST] __attribute__((aligned(64)));
     for (int64_t c = 0; c < channels; c++) {
-        float *row = g->hook ? rows[c] : to + channel_offset(&g->s, p->o->group, first + c, g->s.cout);
-        const int64_t step = g->hook ? 1 : g->s.y_w;
+        float *row = g->hook.call ? rows[c] : to + channel_offset(&g->s, p->o->group, first + c, g->s.cout);
+        const int64_t step = g->hook.call ? 1 : g->s.y_w;
         for (int64_t i = 0; i < pixels; i++)
             row[i * step] = tile[i * VL + c];
     }
-    return g->hook ? g->hook(g->hook_buf, g->hook_arg, rows[0], WIDEST, p->o->image,
-                             p->o->group * g->s.cout + first, channels, pixel, pixels)
-                   : 0;
+    return g->hook.call ? call_hook(&g->hook, rows[0], WIDEST, p->o->image, p->o->group * g->s.cout + first,
+                                    channels, pixel, pixels)
+                        : 0;
 }
 
 /* The number of tiles of `pixels` that are collected in L1 before they are stored: several, since each call
@@ -244,9 +243,9 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
     fetch_next(&p, g->w + (total + blocks) * w_out, smaller(g->part, s->cin),
                smaller(MAX_BLOCKS, g->blocks - block - blocks));
     p.t.channels = left;
-    p.apart = g->nhwc || (g->hook && !g->y) || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
-    p.in_place = g->hook && !p.apart;
-    p.t.to = g->hook && p.apart ? NULL : g->y + o->image * s->y_n + o->y0 * s->y_h + o->x0 * s->y_w;
+    p.apart = g->nhwc || (g->hook.call && !g->y) || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
+    p.in_place = g->hook.call && !p.apart;
+    p.t.to = g->hook.call && p.apart ? NULL : g->y + o->image * s->y_n + o->y0 * s->y_h + o->x0 * s->y_w;
     if (!p.apart)
         p.t.to += total * s->y_c;
     p.t.to_block = s->y_c;

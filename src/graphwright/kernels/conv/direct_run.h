@@ -118,7 +118,7 @@ static void lay_out(struct conv *g, int64_t *scratch) {
 /* Whether the rows of y and of the residual are contiguous. */
 static int contiguous(const struct conv *g) {
     const struct direct_args *s = &g->s;
-    return g->column_bands == 1 && (g->hook || s->y_h == s->ow * s->y_w) &&
+    return g->column_bands == 1 && (g->hook.call || s->y_h == s->ow * s->y_w) &&
            (!g->residual || s->r_h == s->ow * VL);
 }
 
@@ -182,11 +182,9 @@ static struct conv conv_of(void *const *buf, const int64_t *arg) {
         .bias = buf[DIRECT_BIAS],
         .residual = buf[DIRECT_RESIDUAL],
         .y = buf[DIRECT_Y],
-        .hook_buf = buf + DIRECT_OPERANDS + 1,
-        .hook_arg = arg + DIRECT_ARGS,
+        .hook = hook_after(buf, DIRECT_OPERANDS, arg, DIRECT_ARGS),
     };
     memcpy(&g.s, arg, sizeof g.s);
-    memcpy(&g.hook, &buf[DIRECT_OPERANDS], sizeof g.hook);
     g.lo = g.s.act == 1 ? 0 : float_of(g.s.lo);
     g.hi = float_of(g.s.hi);
     return g;

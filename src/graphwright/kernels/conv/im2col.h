@@ -9,6 +9,21 @@
 #include "library/sizes.h"
 #include "library/templates.h"
 
+/* A block of the output: tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels, in
+ * one group of one image. */
+struct block {
+    int64_t image, group, tile0, tile1, panel0, panel1;
+};
+
+/* Whether some tap of some pixel of y is outside the image. */
+static int reads_padding(const struct ARGS *s) {
+    const int64_t behind = (s->od - 1) * s->stride_d - s->pad_front + (s->kd - 1) * s->dilation_d;
+    const int64_t below = (s->oh - 1) * s->stride_h - s->pad_top + (s->kh - 1) * s->dilation_h;
+    const int64_t right = (s->ow - 1) * s->stride_w - s->pad_left + (s->kw - 1) * s->dilation_w;
+    return s->pad_front > 0 || s->pad_top > 0 || s->pad_left > 0 || behind >= s->d || below >= s->h ||
+           right >= s->w;
+}
+
 /* to[c][i] = from[c][i * step], for n pixels of each plane. */
 static void copy_runs(const ELEMENT *from, int64_t from_c, int64_t step, int64_t n, int64_t planes,
                       ELEMENT *to, int64_t to_c) {

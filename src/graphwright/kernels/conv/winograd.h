@@ -4,6 +4,8 @@
 #ifndef GW_WINOGRAD_H
 #define GW_WINOGRAD_H
 
+#include "library/bits.h"
+#include "library/hook.h"
 #include "library/sizes.h"
 
 #include "conv/winograd.gen.h"
@@ -20,9 +22,7 @@ struct conv {
     struct winograd_args s;
     const float *x, *w, *bias, *residual;
     float *y;
-    gw_hook hook;
-    void *const *hook_buf;
-    const int64_t *hook_arg;
+    struct hook hook;
     float lo, hi;
     int64_t in_blocks, out_blocks;     /* blocks of channels */
     int64_t in_runs;                   /* runs of K_RUN channels */

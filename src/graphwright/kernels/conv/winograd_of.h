@@ -160,8 +160,8 @@ static int32_t OF(output_run)(const struct conv *g, const struct unit *o, const 
     const int64_t y0 = r->row * M, x0 = r->column * M, rows = OF(points)(s->oh - y0);
     const int64_t height = smaller(M, s->oh - y0), width = smaller(r->count * M, s->ow - x0);
     float pixels[M * RUN * M * VL] __attribute__((aligned(64)));
-    const int64_t to_h = g->hook ? width * VL : s->y_h;
-    float *to = g->hook ? pixels : g->y + o->image * s->y_n + block * s->y_cb + y0 * s->y_h + x0 * VL;
+    const int64_t to_h = g->hook.call ? width * VL : s->y_h;
+    float *to = g->hook.call ? pixels : g->y + o->image * s->y_n + block * s->y_cb + y0 * s->y_h + x0 * VL;
     const float *residual = g->residual;
     if (residual)
         residual += o->image * s->r_n + block * s->r_cb + y0 * s->r_h + x0 * VL;
@@ -189,13 +189,13 @@ static int32_t OF(output_run)(const struct conv *g, const struct unit *o, const 
         else
             OF(store_tile)(g, height, smaller(M, width - x), tile_pixels, bias, add, to + x * VL, to_h);
     }
-    if (!g->hook)
+    if (!g->hook.call)
         return 0;
     /* rows of pixels are contiguous if the run covers the width of the image */
     const int64_t lines = width == s->ow ? height : 1, batch = o->image * g->out_blocks + block;
     for (int64_t y = 0; y < height; y += lines) {
-        const int32_t error = g->hook(g->hook_buf, g->hook_arg, pixels + y * to_h, VL, batch,
-                                      (y0 + y) * s->ow + x0, lines * width, 0, VL);
+        const int32_t error =
+            call_hook(&g->hook, pixels + y * to_h, VL, batch, (y0 + y) * s->ow + x0, lines * width, 0, VL);
         if (error)
             return error;
     }
@@ -215,6 +215,25 @@ static int32_t OF(transform_output)(const struct conv *g, const struct unit *o, 
     return 0;
 }
 
+/* Derives the tiles of an image and the parts of scratch from the sizes. */
+static void OF(prepare)(struct conv *g, float *scratch) {
+    const struct winograd_args *s = &g->s;
+    g->lo = float_of(s->lo);
+    g->hi = float_of(s->hi);
+    g->in_blocks = ceildiv(s->cin, VL);
+    g->out_blocks = ceildiv(s->cout, VL);
+    g->in_runs = ceildiv(s->cin, K_RUN);
+    g->row_tiles = ceildiv(s->ow, M);
+    g->tile_rows = ceildiv(s->oh, M);
+    g->row_points = OF(points)(s->oh - (g->tile_rows - 1) * M);
+    g->column_points = OF(points)(s->ow - (g->row_tiles - 1) * M);
+    g->in_plane = plane_size(ceildiv(s->block_tiles, ROWS) * ROWS * g->in_runs * K_RUN);
+    g->out_plane = plane_size(s->block_tiles * VECTORS * VL);
+    g->made = scratch;
+    g->out = g->made + (N - STORED) * s->cin * VECTORS * VL;
+    g->in = g->out + N * N * g->out_plane;
+}
+
 GW_KERNEL(KERNEL) {
     struct conv g = {
         .x = buf[WINOGRAD_X],
@@ -222,26 +241,11 @@ GW_KERNEL(KERNEL) {
         .bias = buf[WINOGRAD_BIAS],
         .residual = buf[WINOGRAD_RESIDUAL],
         .y = buf[WINOGRAD_Y],
-        .hook_buf = buf + WINOGRAD_OPERANDS + 1,
-        .hook_arg = arg + WINOGRAD_ARGS,
+        .hook = hook_after(buf, WINOGRAD_OPERANDS, arg, WINOGRAD_ARGS),
     };
-    struct winograd_args *s = &g.s;
-    memcpy(s, arg, sizeof *s);
-    memcpy(&g.hook, &buf[WINOGRAD_OPERANDS], sizeof g.hook);
-    memcpy(&g.lo, &s->lo, sizeof g.lo);
-    memcpy(&g.hi, &s->hi, sizeof g.hi);
-    g.in_blocks = ceildiv(s->cin, VL);
-    g.out_blocks = ceildiv(s->cout, VL);
-    g.in_runs = ceildiv(s->cin, K_RUN);
-    g.row_tiles = ceildiv(s->ow, M);
-    g.tile_rows = ceildiv(s->oh, M);
-    g.row_points = OF(points)(s->oh - (g.tile_rows - 1) * M);
-    g.column_points = OF(points)(s->ow - (g.row_tiles - 1) * M);
-    g.in_plane = plane_size(ceildiv(s->block_tiles, ROWS) * ROWS * g.in_runs * K_RUN);
-    g.out_plane = plane_size(s->block_tiles * VECTORS * VL);
-    g.made = scratch;
-    g.out = g.made + (N - STORED) * s->cin * VECTORS * VL;
-    g.in = g.out + N * N * g.out_plane;
+    const struct winograd_args *s = &g.s;
+    memcpy(&g.s, arg, sizeof g.s);
+    OF(prepare)(&g, scratch);
     const int64_t tiles = g.tile_rows * g.row_tiles;
     const int64_t groups = ceildiv(g.out_blocks, VECTORS);
     const int64_t blocks = ceildiv(tiles, s->block_tiles), units = ceildiv(groups, s->unit_groups);

@@ -1,5 +1,6 @@
 /* GEMM of bytes (int8 and uint8): see byte_gemm.py. */
 
+#include "library/hook.h"
 #include "library/sizes.h"
 
 #include "gemm/byte_gemm.gen.h"
@@ -12,9 +13,7 @@ struct gemm {
     struct byte_gemm_args s;
     const uint8_t *a, *b, *a_zero, *b_zero;
     int32_t *c;
-    gw_hook hook;
-    void *const *hook_buf;
-    const int64_t *hook_arg;
+    struct hook hook;
     enum byte_unit unit;
 };
 
@@ -68,7 +67,7 @@ static struct batch batch_of(const struct gemm *g, const struct block *o) {
     };
     p.a_zero += p.a_zero ? o->batch0 * s->za_batch0 + o->batch1 * s->za_batch1 : 0;
     p.b_zero += p.b_zero ? o->batch0 * s->zb_batch0 + o->batch1 * s->zb_batch1 : 0;
-    p.c = g->hook ? NULL : g->c + o->batch0 * s->c_batch0 + o->batch1 * s->c_batch1;
+    p.c = g->hook.call ? NULL : g->c + o->batch0 * s->c_batch0 + o->batch1 * s->c_batch1;
     return p;
 }
 
@@ -129,9 +128,8 @@ static void store_tile(const int32_t *tile, int64_t rows, int64_t cols, int32_t 
 static int32_t deliver_tile(const struct gemm *g, const struct block *o, const struct batch *p, int64_t row,
                             int64_t rows, int64_t col, int64_t cols, int32_t *out,
                             const struct byte_tile *t) {
-    if (g->hook)
-        return g->hook(g->hook_buf, g->hook_arg, (float *)(void *)out, NR,
-                       o->batch0 * g->s.batch1 + o->batch1, row, rows, col, cols);
+    if (g->hook.call)
+        return call_hook(&g->hook, out, NR, o->batch0 * g->s.batch1 + o->batch1, row, rows, col, cols);
     if (t->to == out)
         store_tile(out, rows, cols, p->c + row * g->s.c_m + col, g->s.c_m);
     return 0;
@@ -166,7 +164,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *s
             struct byte_tile t = {.from = columns.start, .to = out, .to_ld = NR};
             t.ahead = next + i * ceildiv(quads * 4, RUN) * lines * 64; /* a share of the next panel */
             t.ahead_lines = lines;
-            if (!g->hook && cols % VL == 0) {
+            if (!g->hook.call && cols % VL == 0) {
                 t.to = p.c + row * s->c_m + col;
                 t.to_ld = s->c_m;
             }
@@ -217,12 +215,10 @@ GW_INLINE int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64
         .a_zero = buf[BYTE_GEMM_A_ZERO],
         .b_zero = buf[BYTE_GEMM_B_ZERO],
         .c = buf[BYTE_GEMM_C],
-        .hook_buf = buf + BYTE_GEMM_OPERANDS + 1,
-        .hook_arg = arg + BYTE_GEMM_ARGS,
+        .hook = hook_after(buf, BYTE_GEMM_OPERANDS, arg, BYTE_GEMM_ARGS),
     };
     memcpy(&g.s, arg, sizeof g.s);
     g.unit = byte_unit_up_to(g.s.m < AMX_LEAST_ROWS && most == WITH_AMX ? WITH_VNNI : most);
-    memcpy(&g.hook, &buf[BYTE_GEMM_OPERANDS], sizeof g.hook);
     start_byte_tiles(g.unit, tile_rows(&g));
     const int32_t error = run_units(&g, begin, end, scratch);
     end_byte_tiles(g.unit);

@@ -103,14 +103,9 @@ GW_KERNEL(gw_gemm_f32_codes) {
         .bias = buf[CODES_BIAS],
         .residual = buf[CODES_RESIDUAL],
         .c = buf[CODES_C],
-        .hook_buf = buf + CODES_OPERANDS + 1,
-        .hook_arg = arg + GEMM_ARGS + CODES_ARGS,
+        .hook = hook_after(buf, CODES_OPERANDS, arg, GEMM_ARGS + CODES_ARGS),
     };
-    memcpy(&g.s, arg, sizeof g.s);
-    memcpy(&g.hook, &buf[CODES_OPERANDS], sizeof g.hook);
-    memcpy(&g.scale, &g.s.scale, sizeof g.scale);
-    memcpy(&g.clip[0], &g.s.lo, sizeof g.clip[0]);
-    memcpy(&g.clip[1], &g.s.hi, sizeof g.clip[1]);
+    read_arguments(&g, arg);
     const int64_t blocks = ceildiv(g.s.k, own.block);
     const struct codes codes = {
         .words = buf[CODES_CODES],

@@ -96,13 +96,13 @@ static int32_t run_line(const struct gemm *g, const struct block *o, float *scra
             activate(1, ceildiv(cells, VL), &t);
         const int64_t rows = l.is_row ? 1 : cells, cols = l.is_row ? cells : 1;
         const int64_t batch = o->batch0 * g->s.batch1 + o->batch1;
-        if (!g->hook) {
+        if (!g->hook.call) {
             float *c = g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1 + at * l.result;
             store_tile(out, cells, 1, cells, c, 0, l.result);
             continue;
         }
-        const int32_t error = g->hook(g->hook_buf, g->hook_arg, out, cols, batch, l.is_row ? 0 : at, rows,
-                                      l.is_row ? at : 0, cols);
+        const int32_t error =
+            call_hook(&g->hook, out, cols, batch, l.is_row ? 0 : at, rows, l.is_row ? at : 0, cols);
         if (error)
             return error;
     }
@@ -151,7 +151,8 @@ static int32_t run_short(const struct gemm *g, const struct block *o, float *scr
     const float *a = g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1;
     const float *b = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
     float *c = g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1;
-    const int direct = !g->hook && !g->bias && !g->residual && !g->s.act && g->scale == 1 && g->s.c_n == 1;
+    const int direct =
+        !g->hook.call && !g->bias && !g->residual && !g->s.act && g->scale == 1 && g->s.c_n == 1;
     for (int64_t p = o->panel0, next; p < o->panel1; p = next) {
         next = smaller(o->panel1, p + (direct && !g->packed ? o->panel1 : PANELS));
         const int64_t col = column(g, p), cols = column(g, next) - col, pitch = ceildiv(cols, VL) * VL;

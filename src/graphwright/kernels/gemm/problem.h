@@ -3,6 +3,8 @@
 #ifndef GW_GEMM_PROBLEM_H
 #define GW_GEMM_PROBLEM_H
 
+#include "library/bits.h"
+#include "library/hook.h"
 #include "library/sizes.h"
 #include "library/tile.h"
 
@@ -15,9 +17,7 @@ struct gemm {
     const float *a, *b, *bias, *residual;
     const float *second; /* B of a second product with the same A, or NULL */
     float *c;
-    gw_hook hook;
-    void *const *hook_buf;
-    const int64_t *hook_arg;
+    struct hook hook;
     float scale, clip[2];
     int packed;                /* B is packed in panels */
     enum pair_unit unit;       /* for pairs: what multiplies them */
@@ -98,7 +98,7 @@ static void set_destination(const struct gemm *g, const struct block *o, int64_t
     t->clip = g->s.act == 2 ? g->clip : NULL;
     t->to = out;
     t->to_ld = pitch;
-    if (g->hook || g->s.c_n != 1 || !whole)
+    if (g->hook.call || g->s.c_n != 1 || !whole)
         return;
     t->to = g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1 + row * g->s.c_m + col;
     t->to_ld = g->s.c_m;
@@ -107,9 +107,8 @@ static void set_destination(const struct gemm *g, const struct block *o, int64_t
 /* Passes a finished tile to the hook, or stores it if it is not in the output yet. */
 static int32_t deliver_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows,
                             int64_t col, int64_t cols, float *out, int64_t pitch, const struct tile *t) {
-    if (g->hook)
-        return g->hook(g->hook_buf, g->hook_arg, out, pitch, o->batch0 * g->s.batch1 + o->batch1, row, rows,
-                       col, cols);
+    if (g->hook.call)
+        return call_hook(&g->hook, out, pitch, o->batch0 * g->s.batch1 + o->batch1, row, rows, col, cols);
     if (t->to == out)
         store_tile(out, pitch, rows, cols,
                    g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1 + row * g->s.c_m +

@@ -151,9 +151,9 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
         .tile_rows = height,
         .k_blocks = k > K_BLOCK ? ceildiv(k, K_BLOCK) : 1,
         /* With several products, all row tiles are delivered together. */
-        .held = results > 1 ? BLOCK_TILES
-                : g->hook   ? HELD
-                            : 1,
+        .held = results > 1    ? BLOCK_TILES
+                : g->hook.call ? HELD
+                               : 1,
         .pitch = results * NR,
         /* With a short sum, one tile ahead would be too late. */
         .fetched = g->residual && g->s.r_n == 1 ? 1 + FETCHED_DEPTH / (k + 1) : 0,
@@ -258,6 +258,14 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
     return 0;
 }
 
+/* Reads the arguments of a product; some are the bits of an f32. */
+static void read_arguments(struct gemm *g, const int64_t *arg) {
+    memcpy(&g->s, arg, sizeof g->s);
+    g->scale = float_of(g->s.scale);
+    g->clip[0] = float_of(g->s.lo);
+    g->clip[1] = float_of(g->s.hi);
+}
+
 /* Reads the arguments and operands of a product (a, b, bias, residual, c); those of its hook follow. */
 static struct gemm gemm_of(void *const *buf, const int64_t *arg, int64_t args) {
     struct gemm g = {
@@ -266,14 +274,9 @@ static struct gemm gemm_of(void *const *buf, const int64_t *arg, int64_t args) {
         .bias = buf[GEMM_BIAS],
         .residual = buf[GEMM_RESIDUAL],
         .c = buf[GEMM_C],
-        .hook_buf = buf + GEMM_OPERANDS + 1,
-        .hook_arg = arg + args,
+        .hook = hook_after(buf, GEMM_OPERANDS, arg, args),
     };
-    memcpy(&g.s, arg, sizeof g.s);
-    memcpy(&g.hook, &buf[GEMM_OPERANDS], sizeof g.hook);
-    memcpy(&g.scale, &g.s.scale, sizeof g.scale);
-    memcpy(&g.clip[0], &g.s.lo, sizeof g.clip[0]);
-    memcpy(&g.clip[1], &g.s.hi, sizeof g.clip[1]);
+    read_arguments(&g, arg);
     return g;
 }
 
@@ -286,11 +289,9 @@ static struct gemm dual_of(void *const *buf, const int64_t *arg, int64_t args) {
         .a = buf[DUAL_A],
         .b = buf[DUAL_B],
         .second = buf[DUAL_SECOND],
-        .hook_buf = buf + DUAL_OPERANDS + 1,
-        .hook_arg = arg + args,
+        .hook = hook_after(buf, DUAL_OPERANDS, arg, args),
         .scale = 1,
     };
-    memcpy(&g.hook, &buf[DUAL_OPERANDS], sizeof g.hook);
     return g;
 }
 

@@ -160,6 +160,52 @@ def test_pads_of_open_sizes_are_computed(op: str, size: tuple[int, int]) -> None
     assert_same(autofuse(source).model.with_weights(), source, (1, 2, *size))
 
 
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+def test_positions_in_images_of_open_sizes_do_not_count_pads(mode: str) -> None:
+    source = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17]> g (float[1, 2, h, w] x)
+        => (float[1, 2, p, q] y, int64[1, 2, p, q] i)
+        {{
+            y, i = MaxPool <kernel_shape = [3, 3], strides = [2, 2], auto_pad = "{mode}"> (x)
+        }}""")
+    assert_same(autofuse(source).model.with_weights(), source, (1, 2, 5, 8), (1, 2, 6, 3))
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 3), (2, 1, 0), (0, 1, 3), (0, 1, 0)])
+def test_axes_without_elements_are_moved(shape: tuple[int, int, int]) -> None:
+    """Moved axes of size 1 are a Reshape, whose sizes of 0 are no copies."""
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]> g (float[a, 1, b] x) => (float[1, 1, a, b] y)
+        <int64[1] one = {1}> {
+            u = Unsqueeze (x, one)
+            y = Transpose <perm = [1, 2, 0, 3]> (u)
+        }""")
+    fused = session(autofuse(source).model.with_weights())
+    feed = {"x": RNG.normal(size=shape).astype(np.float32)}
+    np.testing.assert_array_equal(fused.run(None, feed)[0], feed["x"].reshape(1, 1, shape[0], shape[2]))
+
+
+def test_a_loop_that_runs_once_on_values_of_unknown_rank_is_inlined() -> None:
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]> g (float[a, b] x, int64[r] sizes) => (y, rows)
+        <int64 once = {1}, bool go_on = {1}, float two = {2}> {
+            first = Reshape (x, sizes)
+            y, rows = Loop (once, go_on, first) <body =
+                body (int64 i, bool c, float[] s) => (again, next, row) {
+                again = Identity (c)
+                next = Mul (s, two)
+                row = Identity (next)
+            }>
+        }""")
+    x = RNG.normal(size=(4, 3)).astype(np.float32)
+    feed = {"x": x, "sizes": np.array([2, 3, 2])}
+    fused = session(autofuse(source).model.with_weights())
+    for given, wanted in zip(
+        fused.run(None, feed), (2 * x.reshape(2, 3, 2), 2 * x.reshape(1, 2, 3, 2)), strict=True
+    ):
+        np.testing.assert_array_equal(given, wanted)
+
+
 def test_quantized_weights_stay_quantized() -> None:
     source = onnx.parser.parse_model(f"""
         <ir_version: 8, opset_import: ["" : 17]> g (float[n, 8] x) => (float[n, 4] y)

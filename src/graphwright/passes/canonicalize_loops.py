@@ -115,5 +115,6 @@ def _inline(build: Builder, graph: Graph, node: Node, op: Loop) -> None:
     number = build.const(np.array(0, np.int64))
     received = [value for value in node.inputs[op.loop_carried().start :] if value is not None]
     results = copy_nodes(node.regions[0], [number, *received], graph, node, node.sources)
-    rows = [build(Unsqueeze((0,)), value) for value in results[op.carries :]]
+    scanned = zip(results[op.carries :], node.outputs[op.carries :], strict=True)
+    rows = [build(Unsqueeze((0,)), value, known=[stacked.type]) for value, stacked in scanned]
     graph.replace_node(node, [*results[: op.carries], *rows])

@@ -130,19 +130,22 @@ def _import(i: Importer) -> Any:
 
 def _export(e: Exporter, op: Reshape, x: Value, *shape: Value) -> Any:
     """Writes a symbolic size as 0 if it is that of the same axis of the input, and the only remaining one as
-    -1.
+    -1. If more remain, all sizes are as they are: one of them may be 0 in a run, which copies no axis.
     """
     if op.shape is None:
         return e.emit("Reshape", x, *shape, allowzero=op.allow_zero)
     known = x.type.shape or ()
-    dims = list(op.shape)
+    dims, exact = list(op.shape), list(op.shape)
+    if not op.allow_zero:
+        exact = [known[k] if d == 0 and k < len(known) else d for k, d in enumerate(dims)]
     if not op.allow_zero or 0 not in dims:
         dims = [0 if isinstance(d, Expr) and known[k : k + 1] == (d,) else d for k, d in enumerate(dims)]
         computed = [k for k, d in enumerate(dims) if isinstance(d, Expr)]
         if len(computed) == 1 and -1 not in dims:
             dims[computed[0]] = -1
-        return e.emit("Reshape", x, e.sizes(dims))
-    return e.emit("Reshape", x, e.sizes(dims), allowzero=1)
+        if len(computed) < 2 or -1 in dims:
+            return e.emit("Reshape", x, e.sizes(dims))
+    return e.emit("Reshape", x, e.sizes(exact), allowzero=1)
 
 
 Reshape.to_onnx = _export

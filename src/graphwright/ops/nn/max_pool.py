@@ -17,7 +17,14 @@ from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import scalar_of
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unsqueeze import Unsqueeze
-from graphwright.ops.nn.spatial import POOL_ATTRIBUTES, BlockedPool, Pool, import_pool
+from graphwright.ops.nn.spatial import (
+    AUTO_PADS,
+    POOL_ATTRIBUTES,
+    BlockedPool,
+    Pool,
+    import_pool,
+    same_pads,
+)
 from graphwright.records import replace
 
 
@@ -80,9 +87,14 @@ _as_pool = as_onnx("MaxPool", POOL_ATTRIBUTES, outputs="indices", storage_order=
 
 
 def _export(e: Exporter, op: MaxPool, x: Value) -> Any:
-    """Symbolic pads are exported as a Pad node that fills with the smallest value of the dtype."""
-    if all(isinstance(pad, int) for pad in op.pads) or op.indices:
+    """Symbolic pads are exported as a Pad node that fills with the smallest value of the dtype; with indices,
+    which would count the pads, as the ``auto_pad`` that they come from.
+    """
+    if all(isinstance(pad, int) for pad in op.pads):
         return _as_pool(e, op, x)
+    if op.indices:
+        same = [mode for mode in AUTO_PADS[1:] if same_pads(x.type.dims[2:], op.windows, mode) == op.pads]
+        return _as_pool(e, replace(op, pads=(), auto_pad=same[0]) if same else op, x)
     half, dtype = len(op.pads) // 2, x.type.dtype.numpy
     pads = e.sizes((0, 0, *op.pads[:half], 0, 0, *op.pads[half:]))
     padded: Any = e.emit("Pad", x, pads, e.const(np.array(_lowest(dtype), dtype)))

@@ -145,19 +145,33 @@ def test_bytes_are_a_function_of_the_model() -> None:
     assert first == second
 
 
+WINDOWS = {
+    "Conv": ("float", "x, w", ""),
+    "MaxPool": ("float", "x", "kernel_shape = [3, 3], "),
+    "AveragePool": ("float", "x", "kernel_shape = [3, 3], "),
+    "LpPool": ("float", "x", "kernel_shape = [3, 3], "),
+    "ConvInteger": ("uint8", "x, w, zero, none", ""),
+    "QLinearConv": ("uint8", "x, s, zero, w, s, none, s, zeros", ""),
+}
+"""For an op with windows: the type of its input, its operands, and attributes that it needs."""
+
+
 @pytest.mark.parametrize("size", [(5, 8), (6, 6), (7, 3), (9, 10)])
-@pytest.mark.parametrize("op", ["Conv", "MaxPool", "AveragePool"])
+@pytest.mark.parametrize("op", WINDOWS)
 def test_pads_of_open_sizes_are_computed(op: str, size: tuple[int, int]) -> None:
     """The SAME padding of strided windows depends on the size of the image."""
-    inputs = "x, w" if op == "Conv" else "x"
-    window = "" if op == "Conv" else "kernel_shape = [3, 3], "
+    kind, operands, window = WINDOWS[op]
     source = onnx.parser.parse_model(f"""
-        <ir_version: 8, opset_import: ["" : 17]> g (float[1, 2, h, w2] x) => (float[1, c, p, q] y)
-        <float[2, 2, 3, 3] w = {{{", ".join(str(k % 5 - 2) for k in range(36))}}}> {{
-            a = {op} <{window}strides = [2, 2], auto_pad = "SAME_UPPER"> ({inputs})
-            y = Relu (a)
+        <ir_version: 8, opset_import: ["" : 17]> g ({kind}[1, 2, h, w2] x) => (a)
+        <{kind}[2, 2, 3, 3] w = {{{", ".join(str(k % 5) for k in range(36))}}}, float s = {{0.5}},
+         {kind} zero = {{3}}, {kind} none = {{0}}, {kind}[1] zeros = {{0}}> {{
+            a = {op} <{window}strides = [2, 2], auto_pad = "SAME_UPPER"> ({operands})
         }}""")
-    assert_same(autofuse(source).model.with_weights(), source, (1, 2, *size))
+    feed = {"x": RNG.integers(0, 9, (1, 2, *size)).astype(np.float32 if kind == "float" else np.uint8)}
+    (given,), (wanted,) = (
+        session(model).run(None, feed) for model in (autofuse(source).model.with_weights(), source)
+    )
+    np.testing.assert_allclose(given, wanted, rtol=2e-6)
 
 
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])

@@ -17,8 +17,14 @@ from graphwright.ops.core.common import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.shaping import number
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unsqueeze import Unsqueeze
-from graphwright.ops.nn.spatial import POOL_ATTRIBUTES, BlockedPool, Pool, accumulator, import_pool
-from graphwright.records import replace
+from graphwright.ops.nn.spatial import (
+    POOL_ATTRIBUTES,
+    BlockedPool,
+    Pool,
+    accumulator,
+    import_pool,
+    with_pad_node,
+)
 
 
 @op("AveragePool")
@@ -69,16 +75,12 @@ def _export(e: Exporter, op: AveragePool, x: Value) -> Any:
     """Symbolic pads are exported as a Pad node. Without ``include_pads``, the mean of the zero-padded input
     is then divided by the fraction of each window that is no padding.
     """
-    if all(isinstance(pad, int) for pad in op.pads):
-        return _as_pool(e, op, x)
-    half, dtype = len(op.pads) // 2, x.type.dtype.numpy
-    pads = e.sizes((0, 0, *op.pads[:half], 0, 0, *op.pads[half:]))
-    bare: AveragePool = replace(op, pads=())
-    mean = _as_pool(e, bare, e.emit("Pad", x, pads))
-    if op.include_pads:
+    bare, padded = with_pad_node(e, op, x)
+    mean = _as_pool(e, bare, padded)
+    if bare is op or op.include_pads:
         return mean
-    ones = e.emit("ConstantOfShape", e.emit("Shape", x), value=np.ones(1, dtype))
-    return e.emit("Div", mean, _as_pool(e, bare, e.emit("Pad", ones, pads)))
+    ones = e.emit("ConstantOfShape", e.emit("Shape", x), value=np.ones(1, x.type.dtype.numpy))
+    return e.emit("Div", mean, _as_pool(e, *with_pad_node(e, op, ones)))
 
 
 AveragePool.to_onnx = _export

@@ -47,6 +47,7 @@ from graphwright.ops.nn.spatial import (
     verify_groups,
     window_leak,
     windows,
+    with_pad_node,
 )
 from graphwright.records import replace
 
@@ -182,10 +183,7 @@ _as_conv = as_onnx("Conv", WINDOW_ATTRIBUTES)
 
 def export_conv(e: Exporter, op: Conv, x: Any, *others: Value) -> Any:
     """Symbolic pads are exported as a Pad node."""
-    if not all(isinstance(pad, int) for pad in op.pads):
-        half = len(op.pads) // 2
-        x = e.emit("Pad", x, e.sizes((0, 0, *op.pads[:half], 0, 0, *op.pads[half:])))
-        op = replace(op, pads=())
+    op, x = with_pad_node(e, op, x)
     return _as_conv(e, op, x, *others)
 
 

@@ -11,7 +11,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Samp
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I32, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype
-from graphwright.ops.nn.spatial import POOL_ATTRIBUTES, Pool, accumulator, import_pool, norm_of
+from graphwright.ops.nn.spatial import POOL_ATTRIBUTES, Pool, accumulator, import_pool, norm_of, with_pad_node
 
 
 @op("LpPool")
@@ -43,7 +43,8 @@ def _import(i: Importer) -> Any:
 
 
 LpPool.onnx = {("LpPool", 2): _import}
-LpPool.to_onnx = as_onnx("LpPool", POOL_ATTRIBUTES, p="p")
+_as_pool = as_onnx("LpPool", POOL_ATTRIBUTES, p="p")
+LpPool.to_onnx = lambda e, op, x: _as_pool(e, *with_pad_node(e, op, x))
 LpPool.samples = (
     Sample(LpPool((2, 2), (2, 2)), (arg(F32, symbol("N"), 3, symbol("H"), 6),)),
     Sample(LpPool((3, 3), (2, 1), (1, 0, 1, 2), (1, 2), p=3), (arg(F32, 1, 2, 6, 7),)),

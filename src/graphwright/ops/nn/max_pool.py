@@ -24,6 +24,7 @@ from graphwright.ops.nn.spatial import (
     Pool,
     import_pool,
     same_pads,
+    with_pad_node,
 )
 from graphwright.records import replace
 
@@ -95,10 +96,8 @@ def _export(e: Exporter, op: MaxPool, x: Value) -> Any:
     if op.indices:
         same = [mode for mode in AUTO_PADS[1:] if same_pads(x.type.dims[2:], op.windows, mode) == op.pads]
         return _as_pool(e, replace(op, pads=(), auto_pad=same[0]) if same else op, x)
-    half, dtype = len(op.pads) // 2, x.type.dtype.numpy
-    pads = e.sizes((0, 0, *op.pads[:half], 0, 0, *op.pads[half:]))
-    padded: Any = e.emit("Pad", x, pads, e.const(np.array(_lowest(dtype), dtype)))
-    return _as_pool(e, replace(op, pads=()), padded)
+    dtype = x.type.dtype.numpy
+    return _as_pool(e, *with_pad_node(e, op, x, e.const(np.array(_lowest(dtype), dtype))))
 
 
 MaxPool.to_onnx = _export

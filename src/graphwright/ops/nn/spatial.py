@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
+from graphwright.ir.exporter import Exporter, Operand
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, UnknownRank, family
 from graphwright.ir.padding import Padded, PaddingRule
@@ -221,6 +222,17 @@ def halves(totals: Sequence[Dim], upper: bool) -> tuple[Dim, ...]:
     small = [floordiv(total, 2) for total in totals]
     large = [total - half for total, half in zip(totals, small, strict=True)]
     return (*small, *large) if upper else (*large, *small)
+
+
+def with_pad_node(e: Exporter, op: Any, x: Operand, fill: Operand = None) -> tuple[Any, Operand]:
+    """``op`` and its input ``x`` for an export: symbolic pads become a Pad node with the value ``fill``, by
+    default 0, because an attribute cannot have them.
+    """
+    if all(isinstance(pad, int) for pad in op.pads):
+        return op, x
+    half = len(op.pads) // 2
+    pads = e.sizes((0, 0, *op.pads[:half], 0, 0, *op.pads[half:]))
+    return replace(op, pads=()), e.emit("Pad", x, pads, fill)
 
 
 def accumulator(array: Array) -> np.dtype[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.arithmetic import Arithmetic, convolution_operations
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import as_onnx
+from graphwright.ir.exporter import Exporter, Operand, as_onnx
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, family, op
 from graphwright.ir.symbols import Dim, product, symbol
@@ -18,7 +18,7 @@ from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import need_dtype, need_scalar, rank_of
 from graphwright.ops.core.unary import Round
 from graphwright.ops.nn.conv import Conv
-from graphwright.ops.nn.spatial import WINDOW_ATTRIBUTES, import_padding
+from graphwright.ops.nn.spatial import WINDOW_ATTRIBUTES, import_padding, with_pad_node
 from graphwright.ops.quantized.quantized import BYTES, exact_sums, is_single, reshaped, sums_are_exact
 from graphwright.records import replace
 
@@ -199,7 +199,25 @@ def conv_fields(i: Importer) -> dict[str, Any]:
 
 
 ConvInteger.onnx = {("ConvInteger", 10): lambda i: i.emit(ConvInteger(**conv_fields(i)), *i.inputs())}
-ConvInteger.to_onnx = as_onnx("ConvInteger", WINDOW_ATTRIBUTES)
+_as_conv = as_onnx("ConvInteger", WINDOW_ATTRIBUTES)
+
+
+def padded_with_zero_point(
+    e: Exporter, op: QuantizedConv, x: Value, zero: Value | None
+) -> tuple[QuantizedConv, Operand]:
+    """``op`` and its input for an export: symbolic pads become a Pad node that fills with the zero point."""
+    fill: Operand = zero if zero is None or zero.type.shape == () else e.emit("Squeeze", zero)
+    return with_pad_node(e, op, x, fill)
+
+
+def _export(
+    e: Exporter, op: ConvInteger, x: Value, w: Value, x_zero: Value | None = None, *w_zero: Value | None
+) -> Any:
+    bare, padded = padded_with_zero_point(e, op, x, x_zero)
+    return _as_conv(e, bare, padded, w, x_zero, *w_zero)
+
+
+ConvInteger.to_onnx = _export
 _N, _H = symbol("N"), symbol("H")
 _X, _W = arg(U8, 2, 4, 7, 5), arg(I8, 6, 4, 3, 3)
 ConvInteger.samples = (

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.arithmetic import Arithmetic, convolution_operations
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import as_onnx
+from graphwright.ir.exporter import Exporter, as_onnx
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
@@ -22,6 +22,7 @@ from graphwright.ops.quantized.conv_integer import (
     QuantizedConv,
     conv_fields,
     need_per_feature,
+    padded_with_zero_point,
     per_feature,
     per_feature_value,
 )
@@ -91,7 +92,17 @@ class QLinearConv(Arithmetic, QuantizedConv):
 
 
 QLinearConv.onnx = {("QLinearConv", 10): lambda i: i.emit(QLinearConv(**conv_fields(i)), *i.inputs())}
-QLinearConv.to_onnx = as_onnx("QLinearConv", WINDOW_ATTRIBUTES)
+_as_conv = as_onnx("QLinearConv", WINDOW_ATTRIBUTES)
+
+
+def _export(
+    e: Exporter, op: QLinearConv, x: Value, x_scale: Value, x_zero: Value, *others: Value | None
+) -> Any:
+    bare, padded = padded_with_zero_point(e, op, x, x_zero)
+    return _as_conv(e, bare, padded, x_scale, x_zero, *others)
+
+
+QLinearConv.to_onnx = _export
 _N, _H = symbol("N"), symbol("H")
 _X, _W = arg(U8, 2, 4, 7, 5), arg(I8, 6, 4, 3, 3)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.frontends.torch.support import captured, reading, run
 
+aten = torch.ops.aten
 SIZES = st.sampled_from((1, 2, 3, 5, 7, 13))
 DTYPES = st.sampled_from((torch.float32, torch.int64, torch.float64, torch.int32))
 REDUCTIONS = st.sampled_from(("sum", "prod", "mean", "amax", "amin"))
@@ -155,6 +156,23 @@ def test_histogram_counts() -> None:
 def test_an_axis_that_keeps_its_size_is_not_smoothed(mode: str) -> None:
     x = filled((1, 2, 7, 20), torch.float32, 0)
     equal(lambda x: torch.nn.functional.interpolate(x, scale_factor=1.1, mode=mode, antialias=True), x)
+
+
+@pytest.mark.parametrize("default", [torch.float16, torch.float32])
+def test_weights_of_windows_have_the_precision_of_the_elements(default: torch.dtype) -> None:
+    x = filled((1, 2, 7, 20), torch.float64, 0)
+    functions: list[Callable[..., torch.Tensor]] = [lambda x: aten._adaptive_avg_pool2d(x, [3, 9])]
+    functions += [
+        lambda x, mode=mode: torch.nn.functional.interpolate(x, (5, 33), mode=mode, antialias=True)
+        for mode in ("bilinear", "bicubic")
+    ]
+    torch.set_default_dtype(default)
+    try:
+        for function in functions:
+            made = run(reading(function, x), x)
+            torch.testing.assert_close(made, [function(x)], rtol=1e-12, atol=1e-12)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize("n", [1, 4, 5])

@@ -28,14 +28,16 @@ def _adaptive_windows(whole: int, count: int) -> tuple[Tensor, Tensor]:
 @composition(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
 def adaptive_avg_pool(x: Tensor, output_size: Sequence[int]) -> Tensor:
     """Pooling of dynamic sizes: along each axis a product with the weights of the windows."""
+    result_dtype = x.dtype
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
     for k, count in enumerate(output_size):
         axis = k - len(output_size)
         size = x.shape[axis]
         window, position = torch.arange(count).unsqueeze(1), torch.arange(size)
         first, end = window * size // count, ((window + 1) * size + count - 1) // count
-        weights = ((position >= first) & (position < end)) / (end - first)
-        x = torch.matmul(x.movedim(axis, -1), weights.to(x.dtype).t()).movedim(-1, axis)
-    return x
+        weights = ((position >= first) & (position < end)).to(x.dtype) / (end - first)
+        x = torch.matmul(x.movedim(axis, -1), weights.t()).movedim(-1, axis)
+    return x.to(result_dtype)
 
 
 @composition(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
@@ -128,19 +130,20 @@ def _cubic(distance: Tensor) -> Tensor:
 
 
 def _smoothed(
-    size: int, count: int, align_corners: bool, scale: float | None, window: Window, radius: int
-) -> Tensor:
+    size: int, count: int, align_corners: bool, scale: float | None, window: Window, radius: int,
+    dtype: torch.dtype,
+) -> Tensor:  # fmt: skip
     """The weight of each of ``size`` elements for each of ``count`` results: a window of this radius, as wide
     as the scale.
     """
     if size == count:  # whatever the scale is
-        return torch.eye(count)
+        return torch.eye(count, dtype=dtype)
     if align_corners:
         step = (size - 1) / (count - 1) if count > 1 else 0.0
     else:
         step = 1 / scale if scale else size / count
     width = max(step, 1.0)
-    center = step * (torch.arange(count).unsqueeze(1) + 0.5)
+    center = step * (torch.arange(count, dtype=dtype).unsqueeze(1) + 0.5)
     position = torch.arange(size)
     first = (center - radius * width + 0.5).to(torch.int64).clamp(min=0)
     last = (center + radius * width + 0.5).to(torch.int64).clamp(max=size)
@@ -157,8 +160,8 @@ def _upsample_smooth(window: Window, radius: int) -> Composition:
         sizes = (*x.shape[-2:], *output_size)
         if x.dtype not in (torch.float32, torch.float64) or not all(isinstance(size, int) for size in sizes):
             raise NotImplementedError
-        rows = _smoothed(sizes[0], sizes[2], align_corners, scales_h, window, radius).to(x.dtype)
-        columns = _smoothed(sizes[1], sizes[3], align_corners, scales_w, window, radius).to(x.dtype)
+        rows = _smoothed(sizes[0], sizes[2], align_corners, scales_h, window, radius, x.dtype)
+        columns = _smoothed(sizes[1], sizes[3], align_corners, scales_w, window, radius, x.dtype)
         return torch.matmul(rows, torch.matmul(x, columns.t()))
 
     return resized

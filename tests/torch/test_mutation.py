@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -53,6 +54,27 @@ def test_a_changed_argument_is_the_result() -> None:
     result = compiled(lambda t: t.add_(1))(x)
     result.add_(1)
     assert x.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_that_are_views_of_a_changed_argument(dynamic: bool) -> None:
+    def second_half(x: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        return x.chunk(2)[1]
+
+    def negated_halves(x: torch.Tensor) -> list[torch.Tensor]:
+        return [half.neg_() for half in x.chunk(2)]
+
+    memory = torch.arange(12.0).reshape(6, 2)
+    half = compiled(second_half, dynamic=dynamic)(memory[1:5])
+    assert half.tolist() == [[12, 14], [16, 18]]
+    half.zero_()
+    assert memory.tolist() == [[0, 1], [4, 6], [8, 10], [0, 0], [0, 0], [10, 11]]
+    columns = torch.arange(12.0).reshape(4, 3)[:, :2]
+    first, second = compiled(negated_halves, dynamic=dynamic)(columns)
+    assert first.tolist() == [[0, -1], [-3, -4]]
+    assert second.tolist() == [[-6, -7], [-9, -10]]
+    assert second.data_ptr() == columns[2].data_ptr()
 
 
 def test_a_frozen_parameter_that_another_graph_changes() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from graphwright.frontends.torch.graph import argument_symbols
+from graphwright.frontends.torch.graph import COPY_BACK, argument_symbols
 from graphwright.frontends.torch.types import Unsupported, dim_from, size_hint
 from graphwright.ir.symbols import Dim, floordiv, names_in
 from graphwright.records import dataclass
@@ -121,6 +121,7 @@ def take_views(module: fx.GraphModule) -> Views | None:
     if not bases:
         return None
     positions = {node: k for k, node in enumerate(graph.find_nodes(op="placeholder"))}
+    positions |= {value: positions[argument] for value, argument in _written(graph).items()}
     kept: dict[Any, int] = {}
     found: list[View | int] = []
     for k, result in enumerate(results):
@@ -176,12 +177,37 @@ def _bases(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:
 def _shared(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:
     """The base of each result that shares memory, by the number of the result."""
     memories = {k: memory for k, each in enumerate(results) if (memory := _memory(each)) is not None}
-    shared, first = Counter(memories.values()), dict(_holders(graph))
+    shared, first, written = Counter(memories.values()), dict(_holders(graph)), _written(graph)
+    first |= {memory: value for value in written if (memory := _memory(value)) is not None}
     return {
-        k: first[memory]
+        k: base
         for k, memory in memories.items()
-        if memory in first and (shared[memory] > 1 or first[memory].op == "placeholder")
+        if (base := first.get(memory)) is not None
+        and (shared[memory] > 1 or base.op == "placeholder" or base in written)
     }
+
+
+def _written(graph: fx.Graph) -> dict[fx.Node, fx.Node]:
+    """The new value of each argument that the graph changes, if both have the same strides: views of the
+    value are then views of the argument.
+    """
+    writes = (node.args for node in graph.find_nodes(op="call_function", target=COPY_BACK))
+    return {
+        value: argument
+        for argument, value in writes
+        if argument.op == "placeholder" and _strides(value) == _strides(argument) is not None
+    }
+
+
+def _strides(node: Any) -> Any:
+    """The dtype, sizes and strides of a strided tensor; None for other results."""
+    if _memory(node) is None:
+        return None
+    fake = node.meta["val"]
+    try:
+        return fake.dtype, *_geometry(fake)[:2]
+    except Unsupported:
+        return None
 
 
 def _holders(graph: fx.Graph) -> Iterator[tuple[int, fx.Node]]:

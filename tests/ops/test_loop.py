@@ -163,6 +163,37 @@ def test_inference_again_changes_nothing() -> None:
         assert not record.modified
 
 
+def test_attributes_follow_sizes_that_are_found_once_a_branch_is_dead() -> None:
+    """The carried value has a size that changes, until the condition of the If inside is folded."""
+    source = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        main (float[2, 8] x, int64[2] ends, int64 n) => (float[A, B] y) {
+            yes = Constant<value = bool {1}>()
+            y = Loop(n, yes, x) <body = one (int64 i, bool c, float[P, Q] z) => (bool k, float[R, S] o) {
+                k = Identity(c)
+                zeros = Constant<value_ints = [0, 0]>()
+                part = Slice(z, zeros, ends)
+                left, right = Split<axis = 1>(part)
+                both = Add(left, right)
+                most = ReduceMax<keepdims = 0>(both)
+                shape = Shape(z)
+                spread = Expand(most, shape)
+                sum = Add(z, spread)
+                small = Constant<value = float {1.5}>()
+                large = Exp(small)
+                always = Greater(large, small)
+                o = If(always) <
+                    then_branch = a () => (float[E, F] u) { u = Identity(sum) },
+                    else_branch = b () => (float[G, H] v) { v = Concat<axis = 0>(sum, sum) }
+                >
+            }>
+        }"""
+    )
+    for end in (2, 6):
+        feeds = {"x": normal(2, 8), "ends": np.array([1, end]), "n": np.array(3)}
+        compare(source, feeds, "cpu")
+
+
 def imported(proto: Any) -> Any:
     ops.load()
     return load(proto)

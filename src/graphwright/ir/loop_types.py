@@ -61,32 +61,45 @@ def joined_dtype(a: DType, b: DType) -> DType:
     raise DtypesDiffer(f"is {a}, but {b} after an iteration")
 
 
-def widen_carried_types(node: Node, facts: Facts, module: Module) -> bool:
-    """Gives loop-carried inputs of the region of a loop types that hold in every iteration. Returns whether
-    any changed.
+def widen_carried_types(node: Node, facts: Facts, module: Module) -> dict[str, Dim] | None:
+    """Gives loop-carried inputs of the region of a loop types that hold in every iteration. Returns the sizes
+    that symbols of the former types have turned out to be, None if no type changed.
 
     ``facts``: what is known where ``node`` is. Symbols that region inputs already have for changing sizes are
     kept. Raises ModelError if types conflict or reach no fixpoint.
     """
     if not isinstance(node.op, LoopOp):
-        return False
+        return None
     where = node.op.loop_carried()
     region = node.regions[0]
     inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
     received = region.inputs[where.receive : where.receive + where.count]
     if len(received) < where.count or len(inputs) < where.start + where.count:
-        return False  # inference reports it
+        return None  # inference reports it
     types, _ = _Trial(with_own_symbols(module)).loop_carried(node, node.op, inputs)
     outer = symbols_in(fact.type for fact in inputs if fact is not None)
-    changed = False
+    changed: dict[Value, TensorType] = {}
     for value, start, type in zip(received, inputs[where.start :], types, strict=False):
         assert start is not None  # the trial inference verified it
         wanted = _with_symbols(type, start.type, value.type, module.symbols, outer)
         if wanted != value.type:
-            value.type, changed = wanted, True
-    if changed:
+            changed[value] = wanted
+    found = [_found_sizes(value.type, wanted, outer) for value, wanted in changed.items()]
+    for value, wanted in changed.items():
+        value.type = wanted
+    if None in found:
         _forget(region)
-    return changed
+    return {name: dim for sizes in found if sizes for name, dim in sizes.items()} if changed else None
+
+
+def _found_sizes(known: TensorType, wanted: TensorType, outer: set[str]) -> dict[str, Dim] | None:
+    """The symbols of the loop in ``known`` that are other sizes in ``wanted``, with these sizes; None if the
+    types differ in other ways.
+    """
+    if known.shape is None or wanted.shape is None or len(known.shape) != len(wanted.shape):
+        return None
+    sizes = {str(old): new for old, new in zip(known.shape, wanted.shape, strict=True) if old != new}
+    return sizes if all(map(str.isidentifier, sizes)) and outer.isdisjoint(sizes) else None
 
 
 def _with_symbols(

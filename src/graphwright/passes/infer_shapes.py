@@ -169,7 +169,9 @@ class ShapeInference:
         self.refresh_failing(node)
         try:
             node = self.fold_operands(node)
-            self.modified |= widen_carried_types(node, self.facts, self.module)
+            found = widen_carried_types(node, self.facts, self.module)
+            self.modified |= found is not None
+            self.substitutions |= found or {}
             before = state_of(table)
             inferred = infer_node(node, self.facts, self.module, partial(self.region, node, failed))
         except ModelError as error:

@@ -330,6 +330,33 @@ def test_a_second_fusion_is_refused_by_the_command(tmp_path: Path) -> None:
     assert run("-i", once, "-o", twice, "--redo").exit_code == 0
 
 
+def test_a_model_without_its_functions_cannot_be_fused_again(tmp_path: Path) -> None:
+    """``--weights packed`` leaves them out."""
+    source = autofuse(block()).model.with_weights()
+    del source.functions[:]
+    del source.metadata_props[:]
+    onnx.save(source, tmp_path / "packed.onnx")
+    refused = run("-i", tmp_path / "packed.onnx", "-o", tmp_path / "twice.onnx", "--redo")
+    assert refused.exit_code == 1 and "give the original model" in refused.output
+    assert "packed.onnx: only the library" in refused.output.replace("\n", "")
+    assert not (tmp_path / "twice.onnx").exists()
+
+
+def test_merges_of_parts_of_one_node_do_not_count() -> None:
+    """A softmax consists of a maximum, a difference, an exponential, a sum and a quotient."""
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]> g (float[n, 8] x) => (float[n, 8] y) { y = Softmax (x) }""")
+    summary = autofuse(source).summary
+    assert (summary.candidates, summary.merges, summary.regions) == (0, 0, 0)
+
+
+def test_sizes_are_an_error_where_nothing_is_measured(tmp_path: Path) -> None:
+    onnx.save(block(), tmp_path / "m.onnx")
+    done = run("-i", tmp_path / "m.onnx", "-o", tmp_path / "out.onnx", "--shape", "x:1,2,16")
+    assert done.exit_code == 2 and "--measure" in done.output
+    assert not (tmp_path / "out.onnx").exists()
+
+
 def hinted(**hints: str) -> onnx.ModelProto:
     model = block()
     for node in model.graph.node:

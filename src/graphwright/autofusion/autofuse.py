@@ -31,11 +31,13 @@ from graphwright.cost.nominal import nominal
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.executable.specs import TensorSpec
 from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel, write_model
+from graphwright.export.onnx.functions import all_nodes
 from graphwright.frontends.onnx import Opened, load, open_model
 from graphwright.frontends.onnx.read import Source
 from graphwright.ir.foreign import Foreign
 from graphwright.ir.fused import region_of
 from graphwright.ir.graph import Graph, Module, Node
+from graphwright.ir.names import terminal
 from graphwright.ir.nesting import regions_of
 from graphwright.ir.symbols import names_in, symbol
 from graphwright.kernels.candidates.registry import load as load_candidates
@@ -150,10 +152,8 @@ def autofuse(source: Source, request: Request | None = None, options: Options | 
 def _open(source: Source, options: Options, redo: bool) -> Opened:
     """The source model, without what an earlier fusion added if ``redo``. Raises ModelError."""
     opened = open_model(source, options.external_data)
-    if redo:
-        return replace(opened, model=without_choice(opened.model))
-    _refuse_fused(opened)
-    return opened
+    _refuse_fused(opened, redo)
+    return replace(opened, model=without_choice(opened.model)) if redo else opened
 
 
 def _load(opened: Opened) -> Module:
@@ -224,13 +224,17 @@ def _is_quantized(node: Node) -> bool:
     return isinstance(node.op, DequantizeLinear)
 
 
-def _refuse_fused(opened: Opened) -> None:
-    """Raises ModelError for a model that graphwright has fused already."""
-    keys = {entry.key for entry in opened.model.metadata_props}
-    domains = {function.domain for function in opened.model.functions}
-    if METADATA in keys or FUNCTION_DOMAIN in domains:
+def _refuse_fused(opened: Opened, redo: bool) -> None:
+    """Raises ModelError for a model that graphwright has fused already, unless ``redo`` can undo this."""
+    model, where = opened.model, terminal(str(opened.files.path or ""))
+    bodies = {each.name for each in model.functions if each.domain == FUNCTION_DOMAIN}
+    calls = {node.op_type for node in all_nodes(model.graph.node) if node.domain == FUNCTION_DOMAIN}
+    if not calls <= bodies:
+        message = "only the library of this fused model has its nodes and weights"
+        raise ModelError(Diagnostic(DUPLICATE, message, where, "give the original model"))
+    if not redo and (bodies or METADATA in {entry.key for entry in model.metadata_props}):
         hint = "give the original model, or --redo, which inlines its functions and fuses it again"
-        raise ModelError(Diagnostic(DUPLICATE, "the model was fused by graphwright already", hint=hint))
+        raise ModelError(Diagnostic(DUPLICATE, "the model was fused by graphwright already", where, hint))
 
 
 def _benefit_ms(before: Traffic, after: Traffic, machine: Machine) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from graphwright.compiler.pipeline import fusion_passes
 from graphwright.compiler.run_passes import run_passes
 from graphwright.config import Options
-from graphwright.fusion.decisions import Verdict, decisions_of
+from graphwright.fusion.decisions import Decision, Verdict, decisions_of
 from graphwright.fusion.outline import outline
 from graphwright.fusion.partition import connected_parts
 from graphwright.fusion.region_names import region_name
@@ -29,7 +29,9 @@ from graphwright.targets.base import Target
 
 @dataclass(frozen=True)
 class Fusion:
-    """The new Fused nodes, the number of merges that were considered, and the number that were made."""
+    """The new Fused nodes, the number of merges of different nodes that were considered, and the number that
+    were made. Merges of what one node is decomposed to do not count.
+    """
 
     regions: Sequence[Node]
     considered: int
@@ -38,7 +40,7 @@ class Fusion:
 
 def fuse_model(module: Module, target: Target, options: Options) -> Fusion:
     """Outlines the regions of ``module`` that ``target`` fuses as Fused nodes. Raises ModelError."""
-    groups, verdicts = _groups(module, target, options)
+    groups, decisions = _groups(module, target, options)
     regions: list[Node] = []
     for graph in list(graphs(module)):
         position = {node: k for k, node in enumerate(graph)}
@@ -48,16 +50,17 @@ def fuse_model(module: Module, target: Target, options: Options) -> Fusion:
         graph.sort()
     for node in regions:
         region_of(node).name = region_name(region_of(node))
-    return Fusion(regions, len(verdicts), verdicts.count(Verdict.TAKEN))
+    made = [decision for decision in decisions if decision.verdict is Verdict.TAKEN]
+    return Fusion(regions, len(decisions), len(made))
 
 
-def _groups(module: Module, target: Target, options: Options) -> tuple[list[list[Node]], list[Verdict]]:
+def _groups(module: Module, target: Target, options: Options) -> tuple[list[list[Node]], list[Decision]]:
     """The nodes of ``module`` by the region of the copy that contains everything they were decomposed to, and
-    the decisions.
+    the decisions about different nodes.
     """
     copy, marked = _marked_copy(module)
     records = run_passes(copy, fusion_passes(target, options), options)
-    verdicts = [decision.verdict for decision in decisions_of(records)]
+    decisions = [each for each in decisions_of(records) if len(set().union(*each.sources)) > 1]
     regions = _regions_of_marks(copy)
     groups: dict[Node, list[Node]] = {}
     for mark, found in regions.items():
@@ -66,7 +69,7 @@ def _groups(module: Module, target: Target, options: Options) -> tuple[list[list
             continue
         if region is not None and not others and not node.is_constant and _can_be_inside(node):
             groups.setdefault(region, []).append(node)
-    return [part for group in groups.values() for part in _by_graph(group)], verdicts
+    return [part for group in groups.values() for part in _by_graph(group)], decisions
 
 
 def _marked_copy(module: Module) -> tuple[Module, dict[str, Node]]:

@@ -169,7 +169,9 @@ def _has_no_fixed_size_elements(node: Node, known: set[str]) -> str:
 
 def _defines_sizes(node: Node, known: set[str]) -> str:
     defined = sorted(symbols_in(value.type for value in node.outputs) - known)
-    return f"the size {', '.join(defined)} is data-dependent" if defined else ""
+    if len(defined) > 1:
+        return f"the sizes {', '.join(defined)} are data-dependent"
+    return f"the size {defined[0]} is data-dependent" if defined else ""
 
 
 def _defines_rank(node: Node, known: set[str]) -> str:

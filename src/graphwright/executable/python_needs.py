@@ -49,7 +49,8 @@ def _values(executable: Executable) -> Iterator[PythonNeed]:
 def _unknown_ranks(executable: Executable) -> Iterator[PythonNeed]:
     if isinstance(executable, Dispatch) and not any(programs_of(executable)):
         names = [spec.name for spec in executable.inputs if spec.shape is None]
-        yield PythonNeed("it is compiled when a run shows the rank of its inputs", ", ".join(names))
+        what = "a subgraph that reads these values is compiled when a run shows their rank"
+        yield PythonNeed(what, ", ".join(names))
     for child in children_of(executable):
         yield from _unknown_ranks(child)
 

@@ -29,6 +29,8 @@ from graphwright.support.terminal_width import terminal_width
 _LINE = 1_000_000
 """The most characters of one line that are shown."""
 _CELL = 100
+_LAST_CELL = 400
+"""The most characters of a cell of a table, and of one in the last column, which is wrapped."""
 _SHORT_CELL = 12
 """The characters of a text that are shown even on a narrow terminal."""
 _LINE_WIDTH = 110
@@ -141,7 +143,7 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), indent: str =
     """Prints a table to stdout, below ``head`` if given. Columns of numbers are right-aligned. On a narrow
     terminal, texts are cut, and the last column is wrapped.
     """
-    cells = [[terminal(cell, _CELL) for cell in row] for row in rows]
+    cells = [[*(terminal(cell, _CELL) for cell in row[:-1]), terminal(row[-1], _LAST_CELL)] for row in rows]
     right = [all(map(_NUMBER.fullmatch, column)) for column in zip(*cells, strict=True)]
     cells = [list(head), *cells] if head else cells
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import shlex
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -23,11 +24,11 @@ from graphwright.records import dataclass, replace
 from graphwright.support.file_kinds import file_id
 from graphwright.support.whole_file import whole_file
 from graphwright.support.whole_folder import whole_folder
+from graphwright.targets.cpu.toolchain import BUILD_SCRIPT
 from graphwright.tools.arguments import (
-    Seed,
-    Shapes,
     Sizes,
     Version,
+    flag,
     parse_shapes,
     require_folder,
     require_new_folder,
@@ -73,7 +74,8 @@ class OutputFlags(FlagGroup):
         bool,
         typer.Option(
             "--library",
-            help="Also write OUTPUT.so: operators for ONNX Runtime's register_custom_ops_library.",
+            help="Also write OUTPUT.so: operators for ONNX Runtime, with code for AVX2 and AVX-512; --isa v3 "
+            "or v4 writes one of them.",
         ),
     ] = False
     standalone: Annotated[
@@ -98,7 +100,7 @@ class OutputFlags(FlagGroup):
         Weights,
         typer.Option(
             "--weights",
-            help="original: the model has its weights, in OUTPUT.data with --library. packed: only the "
+            help="original: the weights are in OUTPUT, with --library in OUTPUT.data. packed: only the "
             "library has them, and the model does not run without it; implies --library.",
         ),
     ] = Weights.ORIGINAL
@@ -169,8 +171,11 @@ def fuse(
             ),
         ),
     ] = False,
-    shape: Shapes = None,
-    seed: Seed = 0,
+    shape: Annotated[
+        list[str] | None,
+        flag("--shape", "NAME:SIZES", "Sizes of an input for --measure, as in x:1,3,224,224. Repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs of --measure.", min=0)] = 0,
     redo: Annotated[
         bool,
         typer.Option(
@@ -189,13 +194,16 @@ def fuse(
       graph-autofusion --input model.onnx --output model_fused.onnx
       graph-autofusion -i model.onnx -o for_openvino.onnx --inline
       graph-autofusion -i model.onnx -o fused.onnx --library
-      graph-autofusion -i model.onnx -o fused.onnx --library --measure --shape x:1,3,224,224
+      graph-autofusion -i model.onnx -o fused.onnx --measure --shape x:1,3,224,224
       graph-autofusion -i model.onnx -o fused.onnx --standalone
 
     Fused operators are functions in the model, of the domain graphwright.fused, named after their operators.
     """
     outputs = replace(outputs, library=outputs.has_library or measure)
     target = outputs.target(model)
+    if shape and not measure:
+        message = "gives the sizes for --measure, and has no effect without it"
+        raise typer.BadParameter(message, param_hint="--shape")
     if measure and not is_installed(LIBRARY):
         raise typer.BadParameter("needs ONNX Runtime: pip install onnxruntime", param_hint="--measure")
     request = Request(
@@ -248,7 +256,8 @@ def _write(fused: Autofused, target: Path, outputs: OutputFlags, options: Option
     lines = [f"wrote {file} ({bytes_text(file.stat().st_size)})" for file in files]
     if sources:
         folder = outputs.emit_sources
-        lines.append(f"wrote {folder} (files: {len(sources)}); sh {folder}/build.sh builds the library")
+        script = shlex.quote(f"{folder}/{BUILD_SCRIPT}")
+        lines.append(f"wrote {folder} (files: {len(sources)}); sh {script} builds the library")
     return lines
 
 

@@ -21,9 +21,10 @@ def without_weights(model: OnnxModel, library: Library) -> tuple[OnnxModel, Libr
     graph = proto.graph
     for node in graph.node:
         if node.domain != FUNCTION_DOMAIN or node.op_type not in taken:
-            message = f"ONNX Runtime runs parts of the model, such as {terminal(node.name or node.op_type)}"
-            hint = "leave out --weights packed: the model keeps its weights"
-            raise ModelError(Diagnostic("weights", message, hint=hint))
+            example = terminal(node.name or node.op_type)
+            message = f"cannot be packed: ONNX Runtime runs parts of the model, such as {example}"
+            hint = "leave out --weights packed: --library lists these parts"
+            raise ModelError(Diagnostic("weights", message, "the weights", hint))
         kept = [name for name, is_taken in zip(node.input, taken[node.op_type], strict=True) if is_taken]
         del node.input[:]
         node.input.extend(kept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import onnx
@@ -42,7 +42,9 @@ class Functions:
 
 @dataclass(frozen=True)
 class FusedFunction:
-    """A function of a fused model, with its number of nodes and of calls."""
+    """A function of a fused model, with its number of nodes, those of branches, loops and called functions
+    included, and its number of calls.
+    """
 
     name: str
     nodes: int
@@ -55,12 +57,17 @@ def fused_functions(model: onnx.ModelProto) -> list[FusedFunction]:
     """
     nodes = [*all_nodes(model.graph.node), *(n for each in model.functions for n in all_nodes(each.node))]
     calls = Counter(node.op_type for node in nodes if node.domain == FUNCTION_DOMAIN)
-    found = [
-        FusedFunction(each.name, sum(bool(node.input) for node in each.node), calls[each.name])
-        for each in model.functions
-        if each.domain == FUNCTION_DOMAIN
-    ]
+    bodies = {each.name: each for each in model.functions if each.domain == FUNCTION_DOMAIN}
+    found = [FusedFunction(name, _count(body, bodies), calls[name]) for name, body in bodies.items()]
     return sorted(found, key=lambda each: (-each.nodes * each.calls, each.name))
+
+
+def _count(body: onnx.FunctionProto, bodies: Mapping[str, onnx.FunctionProto]) -> int:
+    """The number of nodes of a function; a node without inputs is a constant."""
+    return sum(
+        _count(bodies[node.op_type], bodies) if node.domain == FUNCTION_DOMAIN else bool(node.input)
+        for node in all_nodes(body.node)
+    )
 
 
 def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

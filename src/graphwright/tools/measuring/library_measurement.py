@@ -59,7 +59,7 @@ def measure_programs(
 def slower_programs(ratios: Mapping[str, Ratio]) -> dict[str, str]:
     """The programs that were slower in three of four rounds, with the measured ratio."""
     return {
-        name: f"ONNX Runtime is faster: the model takes {ratio_text(found)} of the time with the program"
+        name: f"the model takes {ratio_text(found)} of the time with the program"
         for name, found in ratios.items()
         if found.low > 1
     }

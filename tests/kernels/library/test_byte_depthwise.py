@@ -20,9 +20,11 @@ Pair = tuple[int, int]
 
 
 def expected_sums(x: Any, w: Any, strides: Pair, pads: Pair, dilations: Pair) -> Any:
-    """Of integers in int64, pads being 0."""
+    """Of integers in int64, pads being 0; negative pads crop."""
     channels, multiplier = x.shape[1], len(w) // x.shape[1]
-    padded = np.pad(x, ((0, 0), (0, 0), (pads[0],) * 2, (pads[1],) * 2))
+    top, left = (max(-pad, 0) for pad in pads)
+    cropped = x[:, :, top : x.shape[2] - top, left : x.shape[3] - left]
+    padded = np.pad(cropped, ((0, 0), (0, 0), *((max(pad, 0),) * 2 for pad in pads)))
     size = tuple((k - 1) * d + 1 for k, d in zip(w.shape[1:], dilations, strict=True))
     (sh, sw), (dh, dw) = strides, dilations
     windows = sliding_window_view(padded, size, (2, 3))[:, :, ::sh, ::sw, ::dh, ::dw]
@@ -69,7 +71,7 @@ class Convolution:
         return error or y.copy()
 
     def check(self) -> None:
-        for symbol in (byte_depthwise.SYMBOL, byte_depthwise.WIDE):
+        for symbol in (byte_depthwise.SYMBOL, byte_depthwise.EXPANDED, byte_depthwise.WIDE):
             np.testing.assert_array_equal(self.run(symbol), self.expected)
 
 
@@ -77,9 +79,9 @@ class Convolution:
 @settings(max_examples=80, deadline=None)
 @given(
     channels=st.sampled_from([1, 3, 8]), multiplier=st.sampled_from([1, 1, 2]), images=st.integers(1, 2),
-    size=st.tuples(st.integers(5, 37), st.integers(5, 37)),
+    size=st.tuples(st.integers(1, 37), st.integers(1, 37)),
     kernel=st.tuples(*(st.sampled_from([1, 2, 3, 3, 5, 5, 7, 9]),) * 2),
-    strides=st.tuples(*(st.sampled_from([1, 1, 2, 3]),) * 2), pads=st.tuples(*(st.integers(0, 4),) * 2),
+    strides=st.tuples(*(st.sampled_from([1, 1, 2, 3]),) * 2), pads=st.tuples(*(st.integers(-2, 4),) * 2),
     dilations=st.tuples(*(st.sampled_from([1, 1, 1, 2, 3]),) * 2),
     signs=st.tuples(st.sampled_from(BYTES), st.sampled_from(BYTES)), zeros=st.integers(0, 2),
 )  # fmt: skip
@@ -87,6 +89,9 @@ class Convolution:
 @example(2, 1, 1, (23, 23), (3, 3), (2, 2), (1, 1), (1, 1), (np.uint8, np.int8), 0)
 @example(2, 1, 1, (23, 23), (5, 5), (1, 1), (2, 2), (1, 1), (np.int8, np.int8), 1)
 @example(2, 1, 1, (23, 23), (5, 5), (2, 2), (2, 2), (1, 1), (np.uint8, np.uint8), 2)
+@example(5, 1, 2, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1), (np.int8, np.int8), 1)
+@example(40, 1, 1, (14, 14), (5, 5), (2, 2), (2, 2), (1, 1), (np.uint8, np.int8), 1)
+@example(8, 2, 1, (14, 32), (1, 2), (1, 2), (4, 4), (1, 1), (np.uint8, np.int8), 2)
 @example(1, 2, 1, (1, 3000), (1, 5), (1, 1), (0, 2), (1, 1), (np.uint8, np.int8), 0)
 @example(1, 1, 1, (5000, 1), (3, 1), (1, 1), (1, 0), (1, 1), (np.uint8, np.int8), 0)
 def test_is_exact(
@@ -96,6 +101,7 @@ def test_is_exact(
     spans = ((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
     if any(n + 2 * p < span for n, p, span in zip(size, pads, spans, strict=True)):
         kernel = (1, 1)
+        pads = (max(pads[0], 0), max(pads[1], 0))
     shape = (images, channels, *size)
     Convolution(isa, shape, multiplier, kernel, strides, pads, dilations, signs, zeros).check()
 

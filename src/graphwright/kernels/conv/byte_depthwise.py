@@ -1,9 +1,11 @@
 """Depthwise 2-D convolution of bytes: y = conv(x - x_zero, w - w_zero) in s32, row-major images.
 
-Each output channel reads one input channel. For a block of output rows, every input row is expanded once:
-each output column gets the neighboring pixels that it multiplies, in words of 32 bits, so that one
-instruction multiplies the taps of a word, for any stride and dilation. Signed weights without a zero point
-are multiplied as *quads* of bytes if the CPU has VNNI, others as *pairs* of 16-bit integers W = w - w_zero.
+Each output channel reads one input channel. Each output column multiplies the taps of a row of its window in
+words of 32 bits. Signed weights without a zero point are multiplied as *quads* of bytes if the CPU has VNNI,
+others as *pairs* of 16-bit integers W = w - w_zero. With VBMI, an instruction permutes pixels to the quads of
+16 outputs (``byte_depthwise_permute.h``). Otherwise, and if windows are far apart, each input row of a block
+of output rows is expanded once to the words of all columns (``byte_depthwise_expand.h``).
+
 Padding contains the zero point of x, and its products are subtracted from the start: (X - xz) W = X W - xz *
 sum(W). All arithmetic wraps like s32, so every variant and division into chunks gives the same bits. A 1-D
 convolution has h = 1.
@@ -34,8 +36,10 @@ from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_depthwise_bytes"
+EXPANDED: Final = "gw_depthwise_bytes_expanded"
+"""The same kernel without VBMI, even on CPUs that have it."""
 WIDE: Final = "gw_depthwise_bytes_wide"
-"""The same kernel without VNNI, even on CPUs that have it."""
+"""The same kernel without VNNI."""
 _UNIT_PIXELS: Final = 4096
 """Output pixels per unit, if they are whole rows."""
 
@@ -80,11 +84,20 @@ def grid(args: ByteConvArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
-    """The bytes of the weights of a channel, of input rows with their pads, and of these rows expanded."""
+    """The bytes of a channel's weights, of the tables of a permutation, and of input rows: expanded or
+    copied.
+    """
     columns, words = ceildiv(args.ow, isa.lanes) * isa.lanes, ceildiv(args.kw, 2)
     line = columns * args.stride_w + (args.kw + QUAD - 1) * args.dilation_w + isa.vector_bytes
-    rows = maximum((_unit_rows(args) - 1) * args.stride_h + (args.kh - 1) * args.dilation_h + 1, 0)
-    return 4 * (args.kh * words + rows * (words * columns + ceildiv(line, 4)))
+    expanded = 4 * _rows(args, _unit_rows(args)) * (words * columns + ceildiv(line, 4))
+    tables = 8 * _quads(args) * ceildiv(args.ow, isa.lanes) + 16 * _rows(args, args.oh)
+    copied = _rows(args, _unit_rows(args)) * args.w + 2 * (line + isa.vector_bytes)
+    return 8 * ceildiv(args.kh * words, 2) + tables + maximum(expanded, copied)
+
+
+def _rows(args: ByteConvArgs, count: Dim) -> Dim:
+    """The rows of padded images that ``count`` output rows read."""
+    return maximum((count - 1) * args.stride_h + (args.kh - 1) * args.dilation_h + 1, 0)
 
 
 def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
@@ -116,7 +129,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         | within(FLAG, "w_zero_step", "x_signed", "w_signed"),
         tiles=Tiles(a.images, features, a.oh * a.ow),
     )
-    return extent, replace(extent, symbol=WIDE)
+    return extent, replace(extent, symbol=EXPANDED), replace(extent, symbol=WIDE)
 
 
 def header(isa: Isa) -> str:

@@ -168,6 +168,20 @@ def test_the_model_runs_without_the_library_as_well(fused: Autofused) -> None:
     check(session(fused.model.with_weights()).run(None, feed), feed)
 
 
+def test_a_library_of_other_weights_is_not_used(library: Path) -> None:
+    """ONNX Runtime takes the functions of the model, which have its own weights."""
+    other = onnx.ModelProto()
+    other.CopyFrom(MODEL)
+    for tensor in other.graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(tensor), tensor.name))
+    feed = feeds(3, 5)
+    got = with_library(autofuse(other, Request(library=True)), library).run(None, feed)
+    w, b = (numpy_helper.to_array(tensor).astype(np.float64) for tensor in other.graph.initializer)
+    means = np.maximum(feed["x"] @ w + b, 0).mean(axis=1, keepdims=True)
+    powers = np.exp(means / (1 + np.exp(-feed["z"].astype(np.float64))))
+    np.testing.assert_allclose(got[0], powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
 def test_operands_of_other_sizes_are_refused(fused: Autofused, library: Path) -> None:
     """x and z share the size n, so a kernel would read beyond the smaller one. The session remains usable."""
     run, feed = with_library(fused, library), feeds(4, 9)

@@ -199,7 +199,7 @@ OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
     api = base->get_api(TABLE_VERSION);
     if (!api) {
         api = base->get_api(FIRST_VERSION);
-        return failure(FAIL, "the library of graphwright's operators needs ONNX Runtime 1.17 or later");
+        return failure(FAIL, "the library of graphwright's operators needs ONNX Runtime 1.20 or later");
     }
     if (!operators_open(&operations, &count, &error))
         return failure(FAIL, error.text);

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import onnx
 
+from graphwright.ir.constant import constant_of
 from graphwright.ir.fused import region_of
 from graphwright.ir.graph import Node
 from graphwright.ir.names import identifier
+from graphwright.ir.subgraph import Subgraph
 from graphwright.records import dataclass, field
 
 FUNCTION_DOMAIN: Final = "graphwright.fused"
@@ -27,17 +30,33 @@ class Functions:
 
     def add(self, body: onnx.FunctionProto, node: Node) -> str:
         """Adds the function ``body``, which has no name yet, for the call by ``node``; returns its name,
-        which is that of an equal function if there is one.
+        which is that of an equal function if there is one. The name of a program ends with a digest of all
+        that it computes with: a library of another model has no operator of this name.
         """
         region = region_of(node)
         types = "; ".join(str(value.type) for value in region.inputs)
         key = body.SerializeToString(deterministic=True) + f"{types} {node.op}".encode()
         if key not in self._names:
             name = f"{identifier(region.name)}_{len(self._names) + 1}"
+            if isinstance(node.op, Subgraph):
+                name += f"_{self._digest(key, body, node)}"
             body.name = self._names[key] = name
             self.protos[name] = body
         self.calls.setdefault(self._names[key], []).append(node)
         return self._names[key]
+
+    def _digest(self, key: bytes, body: onnx.FunctionProto, node: Node) -> str:
+        """A digest of a function with the functions that it calls, and the constants that ``node`` passes."""
+        called = [
+            self.protos[each.op_type] for each in all_nodes(body.node) if each.domain == FUNCTION_DOMAIN
+        ]
+        constants = [constant.value.digest for value in node.inputs if (constant := constant_of(value))]
+        parts = [
+            key,
+            *(each.SerializeToString(deterministic=True) for each in called),
+            "".join(constants).encode(),
+        ]
+        return hashlib.sha256(b"".join(parts)).hexdigest()[:8]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 #include "operators.h"
 #include "threads.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,35 @@ static OrtStatus *failure(int code, const char *message) {
 
 static OrtStatus *described(const operation *op, const gw_error *error) {
     char message[MESSAGE];
-    bool sizes = error->kind == GW_E_FEED || error->kind == GW_E_CHECK || error->kind == GW_E_PLAN;
-    snprintf(message, sizeof message, "%s: %s%s", op->name,
-             sizes ? "its operands have other sizes than it was compiled for; " : "", error->text);
-    return failure(sizes ? INVALID_ARGUMENT : FAIL, message);
+    snprintf(message, sizeof message, "%s: %s", op->name, error->text);
+    return failure(FAIL, message);
+}
+
+/* Appends to `text`, as far as it has room for it. */
+__attribute__((format(printf, 2, 3))) static void append(char text[MESSAGE], const char *format, ...) {
+    size_t length = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + length, MESSAGE - length, format, arguments);
+    va_end(arguments);
+}
+
+/* The status for inputs with sizes that the program does not accept; `dims` are all their sizes. */
+static OrtStatus *sizes_rejected(const operation *op, const int64_t *dims, const gw_error *error) {
+    char message[MESSAGE] = "";
+    const gw_program *p = op->linked.program;
+    append(message, "%s: the sizes of its inputs do not fit together: ", op->name);
+    if (error->kind == GW_E_CHECK)
+        append(message, "%lld and %lld", (long long)error->b, (long long)error->c);
+    else
+        append(message, "%s", error->text);
+    for (int64_t i = 0; i < p->input_count; dims += p->inputs[i++].dims.count) {
+        append(message, i ? ", [" : "; its inputs are [");
+        for (int64_t axis = 0; axis < p->inputs[i].dims.count; axis++)
+            append(message, axis ? ", %lld" : "%lld", (long long)dims[axis]);
+        append(message, "]");
+    }
+    return failure(INVALID_ARGUMENT, message);
 }
 
 /* ---- operands ---- */
@@ -58,7 +84,7 @@ static void *input(call *c, const operation *op, size_t index, size_t rank, int6
         c->status = ((OrtStatus * (*)(const OrtTensorTypeAndShapeInfo *, size_t *))
                          api[GET_DIMENSIONS_COUNT])(info, &found);
     if (!c->status && found != rank)
-        c->status = described(op, &(gw_error){.kind = GW_E_FEED, .text = "an input has another rank"});
+        c->status = described(op, &(gw_error){.text = "an input has another rank than in the model"});
     if (!c->status && rank > 0)
         c->status = ((OrtStatus * (*)(const OrtTensorTypeAndShapeInfo *, int64_t *, size_t))
                          api[GET_DIMENSIONS])(info, dims, rank);
@@ -105,7 +131,10 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
     bool done = plan && !c.status && execute(k, &c, plan, inputs, &error);
     if (plan)
         gw_plan_release(plan);
-    return done || c.status ? c.status : described(k->op, &error);
+    if (done || c.status)
+        return c.status;
+    bool sizes = error.kind == GW_E_FEED || error.kind == GW_E_CHECK || error.kind == GW_E_PLAN;
+    return sizes ? sizes_rejected(k->op, dims, &error) : described(k->op, &error);
 }
 
 /* ---- kernels ---- */

@@ -225,6 +225,28 @@ def test_quantized_products_are_those_of_onnx_runtime(kind: Any) -> None:
     check("QLinearMatMul", inputs, opset=10)
 
 
+@pytest.mark.parametrize("shape", [(7,), (1, 7), (2, 1, 7)], ids=str)
+def test_a_vector_times_a_matrix_whose_columns_have_scales(shape: tuple[int, ...]) -> None:
+    a, b = integers(0, np.uint8, 20), weights(1, *shape[:-2], 20, 7)
+    one, columns = np.float32(0.02), np.linspace(0.01, 0.03, 7).astype(np.float32)
+    scale, zero = np.broadcast_to(columns, shape), np.zeros(shape, np.int8)
+    inputs = [a, one, np.uint8(3), b, scale, zero, np.float32(0.9), np.uint8(4)]
+    (y,) = imported("QLinearMatMul", inputs, {}, 10)
+    wanted = (a.astype(np.int64) - 3) @ b * (columns * 0.02 / 0.9) + 4
+    assert np.abs(y - np.clip(np.rint(wanted), 0, 255)).max() <= 1
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 1), (2, 6, 1)], ids=str)
+def test_a_matrix_whose_rows_have_scales_times_a_vector(shape: tuple[int, ...]) -> None:
+    a, b = integers(0, np.uint8, *shape[:-2], 6, 20), weights(1, 20)
+    one, rows = np.float32(0.02), np.linspace(0.01, 0.03, 6).astype(np.float32)
+    scale, zero = np.broadcast_to(rows[:, None], shape) if shape[1:] else rows, np.zeros(shape, np.uint8)
+    inputs = [a, scale, zero, b, one, np.int8(5), np.float32(0.9), np.uint8(4)]
+    (y,) = imported("QLinearMatMul", inputs, {}, 10)
+    wanted = a @ (b.astype(np.int64) - 5) * (rows * 0.02 / 0.9) + 4
+    assert np.abs(y - np.clip(np.rint(wanted), 0, 255)).max() <= 1
+
+
 def test_small_scales_of_halves_do_not_vanish() -> None:
     a, b, zero, tiny = (
         np.full((1, 4), 100, np.uint8),

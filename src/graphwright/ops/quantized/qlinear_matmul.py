@@ -15,7 +15,7 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import DTYPES, F16, F32, I8, I32, U8, DType, TensorType, dtype_of
 from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.cast import as_dtype, in_f32
-from graphwright.ops.core.common import need_dtype, need_scalar, quiet, same_dtype, simple
+from graphwright.ops.core.common import need_dtype, need_scalar, quiet, rank_of, same_dtype, simple
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.quantized.matmul_integer import (
@@ -34,7 +34,6 @@ from graphwright.ops.quantized.quantized import (
     FLOAT8,
     SCALES,
     into_quantized,
-    is_single,
     quantized,
     ratio_of,
     reshaped,
@@ -68,10 +67,6 @@ class QLinearMatMul(Arithmetic, Op):
             need_per_column(at, b, parameter, what)
         for parameter, what in ((y_scale, "the scale of y"), (y_zero, "the zero point of y")):
             need_scalar(at, parameter, what)
-        if b.rank == 1 and not is_single(a_scale.shape):
-            raise at.fail(f"the scale of a is {a_scale.type}; if b is a vector, it must be a scalar")
-        if a.rank == 1 and not is_single(b_scale.shape):
-            raise at.fail(f"the scale of b is {b_scale.type}; if a is a vector, it must be a scalar")
         sums = MatMul().infer(at, Fact(TensorType(I32, a.shape)), Fact(TensorType(I32, b.shape)))
         return TensorType(y_zero.dtype, sums.shape)
 
@@ -85,7 +80,10 @@ class QLinearMatMul(Arithmetic, Op):
         y_scale: Array, y_zero: Array,
     ) -> Array:  # fmt: skip
         total = product(a, b, a_zero, b_zero, _sum_dtype(dtype_of(a), dtype_of(b)))
-        ratio = ratio_of(per_row(a_scale), per_column(b_scale), y_scale.reshape(()))
+        rows, columns = per_row(a_scale), per_column(b_scale)
+        rows = rows.reshape(_of_product(rows.shape, -1, b.ndim))
+        columns = columns.reshape(_of_product(columns.shape, -2, a.ndim))
+        ratio = ratio_of(rows, columns, y_scale.reshape(()))
         return quantized(np.asarray(total.astype(ratio.dtype) * ratio), y_zero.reshape(()), dtype_of(y_zero))
 
     def decompose(
@@ -97,10 +95,20 @@ class QLinearMatMul(Arithmetic, Op):
             total = as_dtype(b, b(MatMulInteger(), left, right, a_zero, b_zero), F32)
         else:
             total = product_of_values(b, left, right, a_zero, b_zero, F32)
-        scales = per_row_value(b, a_scale), per_column_value(b, b_scale), reshaped(b, y_scale, ())
+        rows, columns = per_row_value(b, a_scale), per_column_value(b, b_scale)
+        rows = reshaped(b, rows, _of_product(rows.type.dims, -1, rank_of(right)))
+        columns = reshaped(b, columns, _of_product(columns.type.dims, -2, rank_of(left)))
+        scales = rows, columns, reshaped(b, y_scale, ())
         a_factor, b_factor, y_divisor = (in_f32(b, scale) for scale in scales)
         ratio = b(Div(), b(Mul(), a_factor, b_factor), y_divisor)
         return into_quantized(b, b(Mul(), total, ratio), reshaped(b, y_zero, ()), y_zero.type.dtype)
+
+
+def _of_product(shape: tuple[Dim, ...], axis: int, other: int) -> tuple[Dim, ...]:
+    """The shape of a scale that broadcasts to the product. It has no ``axis`` (which is 1) if the ``other``
+    operand, of this rank, is a vector.
+    """
+    return (*shape[:axis], *shape[len(shape) + axis + 1 :]) if other == 1 and len(shape) >= -axis else shape
 
 
 def _sum_dtype(a: DType, b: DType) -> DType:
@@ -132,9 +140,12 @@ QLinearMatMul.samples = (
     Sample(QLinearMatMul(), _inputs(arg(U8, _N, _K), arg(U8, _K, 5), (_N,), (5,))),
     Sample(QLinearMatMul(), _inputs(arg(_F8, 3, 4), arg(_F8, 4, 5), y=_F8)),
     Sample(QLinearMatMul(), _inputs(arg(U8, 4), arg(U8, 4))),
+    Sample(QLinearMatMul(), _inputs(arg(U8, 4), _B, b_shape=(5,))),
+    Sample(QLinearMatMul(), _inputs(arg(U8, 4), arg(I8, 2, 4, 5), b_shape=(2, 1, 5))),
+    Sample(QLinearMatMul(), _inputs(_A, arg(I8, 4), (3,))),
+    Sample(QLinearMatMul(), _inputs(arg(U8, 2, 3, 4), arg(I8, 4), (2, 3, 1))),
     Sample(QLinearMatMul(), _inputs(_A, arg(I8, 3, 5)), "4 and 3 differ"),
     Sample(QLinearMatMul(), _inputs(_A, _B, (4,)), "the scale of a and rows: 4 and 3 differ"),
-    Sample(QLinearMatMul(), _inputs(_A, arg(I8, 4), (3,)), "if b is a vector, it must be a scalar"),
     Sample(QLinearMatMul(), _inputs(_A, _B, y=I32), "the zero point of y is i32"),
     Sample(QLinearMatMul(), _inputs(_A, arg(F32, 4, 5)), "b is f32"),
 )

@@ -9,7 +9,7 @@ import inspect
 import re
 from pathlib import Path
 
-from graphwright.building.calls import op_classes, operands_of, signature
+from graphwright.builder.calls import op_classes, operands_of, signature
 from graphwright.ir.op import Op
 from graphwright.ir.plugin_ops import is_plugin_op
 

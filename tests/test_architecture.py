@@ -205,6 +205,11 @@ def test_passes_about_all_ops_import_none() -> None:
     assert found == RULES_BY_OP.keys()
 
 
+def test_every_module_and_package_says_what_it_is_for() -> None:
+    silent = [file for file in FILES if ast.get_docstring(ast.parse(file.read_text())) is None]
+    assert silent == []
+
+
 def test_names_of_ops_are_spelled_in_ops_alone() -> None:
     """All other code uses classes and traits; ``export`` spells the ops of ONNX that it writes."""
     names = set(registered_ops())

@@ -15,7 +15,7 @@ import pytest
 
 import graphwright as gw
 import graphwright.plugins as gp
-from graphwright.building.calls import op_classes
+from graphwright.builder.calls import op_classes
 from graphwright.errors import FeedError, ModelError
 from graphwright.ir.text import print_module
 from graphwright.ops.core.binary import Add, Mul

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphwright import plugins as plugins
     from graphwright import torch as torch
     from graphwright.api import compile as compile
-    from graphwright.builder import GraphBuilder as GraphBuilder
+    from graphwright.builder.graph_builder import GraphBuilder as GraphBuilder
     from graphwright.config import Options
     from graphwright.errors import FeedError as FeedError
     from graphwright.errors import GraphwrightError as GraphwrightError
@@ -51,7 +51,7 @@ _HOMES = {
     "SessionOptions": ("graphwright.session", "SessionOptions"),
     "Gears": ("graphwright.gears", "Gears"),
     "Dim": ("graphwright.ir.sizes", "Dim"),
-    "GraphBuilder": ("graphwright.builder", "GraphBuilder"),
+    "GraphBuilder": ("graphwright.builder.graph_builder", "GraphBuilder"),
     "profile": ("graphwright.profiling.profile", "profile"),
     "set_threads": ("graphwright.runtime.threads", "set_threads"),
     "draw": ("graphwright.view.notebook", "draw"),

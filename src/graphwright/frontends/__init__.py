@@ -1,0 +1,1 @@
+"""Reads models of other systems into modules, one folder each."""

@@ -1,0 +1,1 @@
+"""The commands ``graphwright`` and ``graph-autofusion``."""

@@ -1,0 +1,1 @@
+"""Records the events of runs: tasks with their times and counters, plans, memory."""

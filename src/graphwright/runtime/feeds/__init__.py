@@ -1,0 +1,1 @@
+"""Checks and converts the inputs of a run."""

@@ -1,0 +1,1 @@
+"""Runs host programs: calls programs, runs nodes in Python, binds data-dependent sizes."""

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from graphwright.api import compile
-from graphwright.building.calls import check_operands, find_op, make_op, op_classes, signature, unknown_op
-from graphwright.building.faults import fault, located
-from graphwright.building.input_types import dtype_of_name, size_of
-from graphwright.building.loop_types import loop_region
-from graphwright.building.operands import Operand, optional_value_of, value_of
-from graphwright.building.regions import Scope, new_scope, read_region, results_of, share_operands
+from graphwright.builder.calls import check_operands, find_op, make_op, op_classes, signature, unknown_op
+from graphwright.builder.faults import fault, located
+from graphwright.builder.input_types import dtype_of_name, size_of
+from graphwright.builder.loop_types import loop_region
+from graphwright.builder.operands import Operand, optional_value_of, value_of
+from graphwright.builder.regions import Scope, new_scope, read_region, results_of, share_operands
 from graphwright.config import Options
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import ConstRef, Op

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphwright.building.faults import fault
+from graphwright.builder.faults import fault
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import constant_of
 from graphwright.ir.graph import Graph, Module, Value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphwright.building.faults import fault
-from graphwright.building.regions import Scope
+from graphwright.builder.faults import fault
+from graphwright.builder.regions import Scope
 from graphwright.ir.graph import Value
 from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, widened
 from graphwright.ir.symbols import SymbolTable

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.building.faults import fault
-from graphwright.building.regions import Scope
+from graphwright.builder.faults import fault
+from graphwright.builder.regions import Scope
 from graphwright.ir.conversion import exact_array
 from graphwright.ir.graph import Value
 

@@ -1,0 +1,1 @@
+"""``GraphBuilder``: models that are built op by op in Python, with errors that name the line of the call."""

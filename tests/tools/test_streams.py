@@ -131,7 +131,7 @@ def test_a_defect_is_reported_without_a_traceback(model: Path, monkeypatch: pyte
     def fail(*_: object, **__: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr("graphwright.tools.models.open_model", fail)
+    monkeypatch.setattr("graphwright.tools.models.CompileFlags.open", fail)
     made = CliRunner().invoke(app, ["inspect", str(model)])
     assert made.exit_code == 1 and made.stderr.startswith(
         "error: KeyError: 'x' [internal]\n    this is a defect"

@@ -64,16 +64,23 @@ class CompileFlags(FlagGroup):
         states: list[str] | None = None,
         observe: Observer | None = None,
     ) -> Model:
-        """The model in a file, ready to run. Compilation calls ``observe``, or shows its progress."""
+        """The model in a file, ready to run: a package is loaded, another model is compiled. Compilation
+        calls ``observe``, or shows its progress. Raises the exceptions of ``load`` and ``compile``.
+        """
+        if is_package(path):
+            if self.const or self.outputs or gears or states:
+                message = "a package is compiled already: --const, --outputs, --gears and --state are for "
+                raise typer.BadParameter(f"{message}.onnx models")
+            return gw.load(path, options=options)
         with contextlib.nullcontext(observe) if observe else stages(StageTimer()) as observer:
-            return open_model(
-                path,
-                options,
+            return gw.compile(
+                str(path),
                 shapes=self.sizes,
-                constants=self.const,
-                outputs=self.outputs,
+                constants=parse_constants(self.const),
+                outputs=parse_names(self.outputs),
                 gears=gears,
-                states=states,
+                states=parse_states(states),
+                options=options,
                 observe=observer,
             )
 
@@ -103,38 +110,6 @@ class ModelFlags(CompileFlags):
             return None
         package = read_package(path, trust=options.trust, keys=known_keys(options), use_mmap=True)
         return package if self.entry is None else package.only(entry_named(self.entry, package.entries))
-
-
-def open_model(
-    path: Path,
-    options: Options,
-    *,
-    shapes: Sizes | None = None,
-    constants: list[str] | None = None,
-    outputs: str | None = None,
-    gears: Gears | None = None,
-    states: list[str] | None = None,
-    observe: Observer = lambda name, product: None,
-) -> Model:
-    """Loads a package, or compiles another model for ``shapes``. Raises the errors of ``load`` and
-    ``compile``.
-    """
-    if not is_package(path):
-        return gw.compile(
-            str(path),
-            shapes=shapes,
-            constants=parse_constants(constants),
-            outputs=parse_names(outputs),
-            gears=gears,
-            states=parse_states(states),
-            options=options,
-            observe=observe,
-        )
-    if constants or outputs or gears or states:
-        raise typer.BadParameter(
-            "a package is compiled already: --const, --outputs, --gears and --state are for .onnx models"
-        )
-    return gw.load(path, options=options)
 
 
 def entry_of(model: Model, name: str | None) -> Model:

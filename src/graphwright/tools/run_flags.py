@@ -11,8 +11,7 @@ from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Constants, Feeds, Seed, Shapes, Sizes, parse_shapes
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.flags import FlagGroup
-from graphwright.tools.models import open_model
-from graphwright.tools.progress import StageTimer, stages
+from graphwright.tools.models import CompileFlags
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,7 @@ class RunFlags(InputFlags):
 
     def open(self, path: Path, options: Options) -> Model:
         """The model in a file, ready to run; compilation shows its progress."""
-        with stages(StageTimer()) as observe:
-            return open_model(path, options, shapes=self.sizes, constants=self.const, observe=observe)
+        return CompileFlags(shape=self.shape, const=self.const).open(path, options)
 
     def feeds(self, model: Model) -> dict[str, Any]:
         """The given inputs of ``model``, and random ones for the rest."""

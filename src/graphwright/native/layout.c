@@ -109,7 +109,7 @@ static bool start_walk(const placement *p, walk *w) {
     return true;
 }
 
-static inline int64_t place(const walk *w) {
+static inline int64_t offset_of(const walk *w) {
     int last = w->rank - 1;
     return w->before[last] + w->offsets[last][w->index[last]];
 }
@@ -128,8 +128,8 @@ static inline void step(walk *w) {
 
 #define COPY(type)                                                                                           \
     for (int64_t i = 0; i < elements; i++, step(&source), step(&target))                                     \
-    memcpy(to_data + place(&target) * (int64_t)sizeof(type),                                                 \
-           from_data + place(&source) * (int64_t)sizeof(type), sizeof(type))
+    memcpy(to_data + offset_of(&target) * (int64_t)sizeof(type),                                             \
+           from_data + offset_of(&source) * (int64_t)sizeof(type), sizeof(type))
 
 static void copy(walk source, const char *from_data, walk target, char *to_data, int64_t elements,
                  size_t item) {

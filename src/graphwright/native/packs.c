@@ -93,7 +93,7 @@ static gw_status read_parts(packer *k) {
 /* ---- offsets ---- */
 
 /* The offset of an earlier tensor with the same bytes, or else a new one at `end`. */
-static size_t place_of(const packer *k, size_t number, const char *data, size_t end) {
+static size_t offset_of(const packer *k, size_t number, const char *data, size_t end) {
     const part *made = &k->parts[number];
     for (size_t i = 0; i < number && made->size > 0; i++)
         if (k->parts[i].size == made->size && memcmp(data + k->parts[i].start, data + end, made->size) == 0)
@@ -127,7 +127,7 @@ static gw_status write_parts(packer *k, block *packed) {
     for (size_t i = 0; i < k->count; i++) {
         part *made = &k->parts[i];
         TRY(write_part(made, packed->data + end));
-        made->start = place_of(k, i, packed->data, end);
+        made->start = offset_of(k, i, packed->data, end);
         if (!is_listed(k, made, made->start == end))
             return damaged(k);
         end += made->start == end ? aligned(made->size) : 0;

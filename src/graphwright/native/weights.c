@@ -83,7 +83,7 @@ static bool stated_size(const tensor *t, uint64_t *size) {
 }
 
 /* The range of its bytes in the file, which has `size` bytes of data. */
-static bool read_place(tensor *t, uint64_t size) {
+static bool read_range(tensor *t, uint64_t size) {
     const json *offsets = json_member(t->entry, "data_offsets");
     int64_t start = -1, end = -1;
     if (json_count(offsets) != 2 || !json_integer(json_first(offsets), &start) ||
@@ -155,7 +155,7 @@ static gw_status read_own(reader *r, tensor *t) {
     uint64_t size = 0;
     t->entry = find(r->entries, r->entry_count, t->name);
     t->repeats = ends_with(t->kind, "] runs");
-    if (!t->entry || !read_place(t, r->data_size))
+    if (!t->entry || !read_range(t, r->data_size))
         return bad_header(r->a, "a tensor is outside the data");
     if (!is_text(t) && !stated_size(t, &size))
         return bad_header(r->a, "a tensor has no type");

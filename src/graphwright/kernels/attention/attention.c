@@ -5,7 +5,7 @@
 /* n rounded up to a multiple of the unit of computation. */
 GW_INLINE int64_t whole(int64_t n) { return (n + SCORES - 1) / SCORES * SCORES; }
 
-static void score_tile(const struct attention_args *t, const head *h, const place *p, int64_t rows,
+static void score_tile(const struct attention_args *t, const head *h, const query *p, int64_t rows,
                        int64_t end) {
     const int64_t deep = steps_of(h, t->depth);
     for (int64_t r = 0; r < rows; r++) {
@@ -35,7 +35,7 @@ GW_INLINE float *sum_of(const head *h, const tile *x, int64_t r, int64_t j) {
 /* Replaces scores by their exponentials (online softmax), and rescales the accumulators to the new row
  * maxima. */
 static void soften_tile(const struct attention_args *t, const head *h, const block *b, const tile *x,
-                        const place *p, int64_t end) {
+                        const query *p, int64_t end) {
     vf lanes[VL], keep = {0};
     for (int64_t r = 0; r < VL; r++)
         lanes[r] = vf_set1(-__builtin_inff());
@@ -102,7 +102,7 @@ GW_INLINE void store_sums(const float *sum, float share, int64_t n, float *y, in
         vf_store_n(y + j, vf_load(sum + j) * share, n - j);
 }
 
-static void store_tile(const struct attention_args *t, const head *h, const tile *x, const place *p) {
+static void store_tile(const struct attention_args *t, const head *h, const tile *x, const query *p) {
     const vf total = vf_load(x->total), share = 1 / total;
     for (int64_t r = 0; r < x->rows; r++) {
         const int guarded = t->guard == GUARD_NAN     ? !(total[r] > 0)
@@ -143,7 +143,7 @@ static int64_t find_unhidden(const struct attention_args *t, const float *mask) 
 
 /* Locates rows of queries from `row` on; the first of them is row `at` of the run. */
 static void find_rows(const struct attention_args *t, const head *h, int64_t row, int64_t rows, int64_t at,
-                      place *p) {
+                      query *p) {
     int64_t in_group = quotient(row, t->queries), query = row - in_group * t->queries;
     for (int64_t r = 0; r < rows; r++) {
         p[r].q = h->q + in_group * t->q_head + query * t->q_row;
@@ -161,7 +161,7 @@ static void find_rows(const struct attention_args *t, const head *h, int64_t row
 /* Finds the keys that each row of the run sees; rows of several heads mostly share a row of the mask. */
 static void find_seen(const struct attention_args *t, head *h, int64_t row) {
     const float *before = NULL;
-    place p;
+    query p;
     for (int64_t r = 0; r < h->rows; r++)
         h->unhidden[r] = t->keys;
     if (!h->mask && !t->causal) {
@@ -181,7 +181,7 @@ static void find_seen(const struct attention_args *t, head *h, int64_t row) {
 }
 
 /* Finds the keys of a block that rows see, and returns the most of a row. */
-static int64_t find_visible(place *p, int64_t rows, const block *b) {
+static int64_t find_visible(query *p, int64_t rows, const block *b) {
     int64_t most = 0;
     for (int64_t r = 0; r < rows; r++) {
         const int64_t n = smaller(smaller(p[r].limit - b->first, whole(p[r].unhidden - b->first)), b->count);
@@ -198,7 +198,7 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
                   row1 = part_begin(rows, tile1, tiles);
     const int64_t blocks = ceildiv(t->keys, KEY_BLOCK);
     const int64_t length = blocks ? ceildiv(ceildiv(t->keys, blocks), NR) * NR : 0;
-    place p[MR];
+    query p[MR];
     h->rows = row1 - row0;
     h->sum_rows = blocks > 1 ? h->rows : MR;
     h->in_log2 = !h->mask && t->softcap == 0 && !h->pairs;

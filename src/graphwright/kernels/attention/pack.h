@@ -62,16 +62,16 @@ static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t ro
 }
 
 /* VL pairs of n <= 2 * VL numbers times factor, padded with zeros. */
-GW_INLINE vf pairs_at(const struct numbers *x, int64_t place, int64_t step, int64_t n, float factor) {
+GW_INLINE vf pairs_at(const struct numbers *x, int64_t offset, int64_t step, int64_t n, float factor) {
     uint16_t made[2 * VL] = {0};
     if (step != 1) {
         for (int64_t i = 0; i < n; i++)
-            made[i] = number_at(x, place + i * step, factor);
+            made[i] = number_at(x, offset + i * step, factor);
     } else if (!x->single && factor == 1) {
-        memcpy(made, (const uint16_t *)x->at + place, (size_t)n * sizeof *made);
+        memcpy(made, (const uint16_t *)x->at + offset, (size_t)n * sizeof *made);
     } else {
         for (int64_t i = 0; i < n; i += VL)
-            *(vh_any *)(made + i) = rounded(vf_set1(factor) * numbers_at(x, place + i, n - i), x->native);
+            *(vh_any *)(made + i) = rounded(vf_set1(factor) * numbers_at(x, offset + i, n - i), x->native);
     }
     return vf_load((const float *)(const void *)made);
 }
@@ -94,12 +94,12 @@ static void pack_pairs_of_keys(const struct attention_args *t, const head *h, co
 }
 
 /* n <= VL numbers in the lower halves of lanes, padded with zeros. */
-GW_INLINE vw halves_at(const struct numbers *x, int64_t place, int64_t step, int64_t n) {
+GW_INLINE vw halves_at(const struct numbers *x, int64_t offset, int64_t step, int64_t n) {
     uint16_t made[VL] = {0};
     if (step == 1)
-        return __builtin_convertvector(rounded(numbers_at(x, place, n), x->native), vw);
+        return __builtin_convertvector(rounded(numbers_at(x, offset, n), x->native), vw);
     for (int64_t i = 0; i < n; i++)
-        made[i] = number_at(x, place + i * step, 1);
+        made[i] = number_at(x, offset + i * step, 1);
     return __builtin_convertvector(*(const vh_any *)made, vw);
 }
 
@@ -109,13 +109,13 @@ static void pack_pairs_of_values(const struct attention_args *t, const head *h, 
     for (int64_t r = 0; r < b->count; r += 2) {
         const int64_t from = (b->first + r) * t->v_row;
         for (int64_t c = 0; c < ceildiv(t->width, NR) * NR; c += VL) {
-            const int64_t n = smaller(VL, t->width - c), place = from + c * t->v_col;
+            const int64_t n = smaller(VL, t->width - c), offset = from + c * t->v_col;
             float *to = h->values + c / NR * NR * steps_of(h, length) + r / 2 * NR + c % NR;
             vw pair = {0};
             if (n > 0)
-                pair = halves_at(&h->v, place, t->v_col, n);
+                pair = halves_at(&h->v, offset, t->v_col, n);
             if (n > 0 && r + 1 < b->count)
-                pair |= halves_at(&h->v, place + t->v_row, t->v_col, n) << 16;
+                pair |= halves_at(&h->v, offset + t->v_row, t->v_col, n) << 16;
             vf_store(to, (vf)pair);
         }
     }

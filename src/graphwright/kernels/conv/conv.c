@@ -36,7 +36,7 @@ static void gather_panel(const struct conv *g, const float *x, int64_t channels,
 }
 
 /* The offset of an output pixel in its plane. */
-GW_INLINE int64_t place_of(const struct conv_args *s, int64_t pixel) {
+GW_INLINE int64_t pixel_offset(const struct conv_args *s, int64_t pixel) {
     const int64_t row = pixel / s->ow;
     return row / s->oh * s->y_d + row % s->oh * s->y_h + pixel % s->ow * s->y_w;
 }
@@ -48,7 +48,7 @@ static void store_tile(const struct conv *g, const float *tile, int64_t rows, in
             copy_row(tile, cols, y + at);
         else
             for (int64_t i = 0; i < cols; i++)
-                y[place_of(&g->s, at + i)] = tile[i];
+                y[pixel_offset(&g->s, at + i)] = tile[i];
     }
 }
 

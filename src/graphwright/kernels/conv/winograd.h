@@ -12,7 +12,7 @@
 
 /* The tiles that a plane holds: a smaller tile in the last row or column of tiles has fewer points, so it is
  * in fewer planes. */
-struct places {
+struct plane_tiles {
     int64_t first; /* the first tile of the unit */
     int64_t count;
     int64_t rows; /* rows of each product except the last */
@@ -35,8 +35,8 @@ struct conv {
 /* A unit: tiles [tile, tile + tiles) of an image. */
 struct unit {
     int64_t image, tile, tiles;
-    struct places places[2][2]; /* for planes without the smaller tiles: indexed by [last row missing][last
-                                   column missing] */
+    struct plane_tiles planes[2][2]; /* for planes without the smaller tiles: indexed by [last row
+                                   missing][last column missing] */
 };
 
 /* `count` tiles of one row of tiles, from the tile at (row, column) on; `at` is their index in the unit. */
@@ -55,14 +55,15 @@ GW_INLINE int64_t number(const struct conv *g, int64_t row, int64_t column, int 
     return row * (g->row_tiles - without_last_column) + column;
 }
 
-static struct places places_of(const struct conv *g, const struct unit *o, int by_row, int by_column) {
+static struct plane_tiles tiles_of_plane(const struct conv *g, const struct unit *o, int by_row,
+                                         int by_column) {
     const int64_t begin = smaller(o->tile, (g->tile_rows - by_row) * g->row_tiles);
     const int64_t end = smaller(o->tile + o->tiles, (g->tile_rows - by_row) * g->row_tiles);
     const int64_t begin_row = quotient(begin, g->row_tiles), end_row = quotient(end, g->row_tiles);
     const int64_t first = number(g, begin_row, begin - begin_row * g->row_tiles, by_column);
     const int64_t count = number(g, end_row, end - end_row * g->row_tiles, by_column) - first;
     const int64_t rows = count ? ceildiv(count, ceildiv(count, ROWS)) : ROWS;
-    return (struct places){first, count, rows};
+    return (struct plane_tiles){first, count, rows};
 }
 
 GW_INLINE int64_t plane_size(int64_t elements) {
@@ -106,9 +107,9 @@ GW_INLINE struct offsets input_offsets(const struct conv *g, const struct unit *
     struct offsets made;
     for (int i = 0; i < 2; i++)
         for (int j = 0; j < 2; j++) {
-            const struct places *p = &o->places[i][j];
-            const int64_t place = number(g, row, column, j) - p->first, product = quotient(place, p->rows);
-            made.at[i][j] = (product * g->in_runs * ROWS + place - product * p->rows) * K_RUN;
+            const struct plane_tiles *p = &o->planes[i][j];
+            const int64_t index = number(g, row, column, j) - p->first, product = quotient(index, p->rows);
+            made.at[i][j] = (product * g->in_runs * ROWS + index - product * p->rows) * K_RUN;
         }
     return made;
 }

@@ -57,14 +57,14 @@ GW_INLINE void OF(input_tile)(const struct conv *g, int64_t rows, int64_t column
 static void OF(transform_input)(const struct conv *g, const struct unit *o) {
     float columns[(RUN * M + 2) * N * VL] __attribute__((aligned(64)));
     const float *image = g->x + o->image * g->s.x_n;
-    struct offsets places[RUN];
+    struct offsets offsets[RUN];
     for (int64_t at = 0; at < o->tiles;) {
         const struct run r = run_at(g, o, at);
         const int64_t y0 = r.row * M - g->s.pad_top, x0 = r.column * M - g->s.pad_left;
         const int64_t rows = OF(points)(g->s.oh - r.row * M), width = g->s.ow - r.column * M;
         const int64_t count = (r.count - 1) * M + OF(points)(width - (r.count - 1) * M);
         for (int64_t t = 0; t < r.count; t++)
-            places[t] = input_offsets(g, o, r.row, r.column + t);
+            offsets[t] = input_offsets(g, o, r.row, r.column + t);
         for (int64_t b = 0; b < g->in_blocks; b++) {
             const float *x = image + b * g->s.x_cb;
             const int64_t lane = b * VL % K_RUN;
@@ -77,13 +77,13 @@ static void OF(transform_input)(const struct conv *g, const struct unit *o) {
                 const float *from = columns + t * M * N * VL;
                 const int whole = OF(points)(width - t * M) == N;
                 if (rows == N && whole)
-                    OF(input_tile)(g, N, N, from, to, &places[t]);
+                    OF(input_tile)(g, N, N, from, to, &offsets[t]);
                 else if (rows == N)
-                    OF(input_tile)(g, N, 4, from, to, &places[t]);
+                    OF(input_tile)(g, N, 4, from, to, &offsets[t]);
                 else if (whole)
-                    OF(input_tile)(g, 4, N, from, to, &places[t]);
+                    OF(input_tile)(g, 4, N, from, to, &offsets[t]);
                 else
-                    OF(input_tile)(g, 4, 4, from, to, &places[t]);
+                    OF(input_tile)(g, 4, 4, from, to, &offsets[t]);
             }
         }
         at += r.count;
@@ -97,7 +97,7 @@ static void OF(multiply)(const struct conv *g, const struct unit *o, const struc
     for (int64_t line = 0; line < N; line++, w += STORED * panel) {
         for (int64_t column = 0; column < N; column++) {
             const int64_t plane = line * N + column;
-            const struct places *p = &o->places[line >= g->row_points][column >= g->column_points];
+            const struct plane_tiles *p = &o->planes[line >= g->row_points][column >= g->column_points];
             const float *in = g->in + plane * g->in_plane;
             const float *u = column < STORED ? w + column * panel : g->made + (column - STORED) * panel;
             float *y = g->out + plane * g->out_plane;
@@ -168,21 +168,21 @@ static int32_t OF(output_run)(const struct conv *g, const struct unit *o, const 
     const vf bias = g->bias ? vf_load(g->bias + block * VL) : (vf){0};
     for (int64_t t = 0; t < r->count; t++) {
         const int64_t x = t * M, columns = OF(points)(width - x);
-        struct offsets places;
+        struct offsets offsets;
         vf tile_pixels[M * M];
         for (int i = 0; i < 2; i++)
             for (int j = 0; j < 2; j++) {
-                const int64_t place = number(g, r->row, r->column + t, j) - o->places[i][j].first;
-                places.at[i][j] = (place * c->count + b) * VL;
+                const int64_t index = number(g, r->row, r->column + t, j) - o->planes[i][j].first;
+                offsets.at[i][j] = (index * c->count + b) * VL;
             }
         if (rows == N && columns == N)
-            OF(output_tile)(g, N, N, g->out, &places, tile_pixels);
+            OF(output_tile)(g, N, N, g->out, &offsets, tile_pixels);
         else if (rows == N)
-            OF(output_tile)(g, N, 4, g->out, &places, tile_pixels);
+            OF(output_tile)(g, N, 4, g->out, &offsets, tile_pixels);
         else if (columns == N)
-            OF(output_tile)(g, 4, N, g->out, &places, tile_pixels);
+            OF(output_tile)(g, 4, N, g->out, &offsets, tile_pixels);
         else
-            OF(output_tile)(g, 4, 4, g->out, &places, tile_pixels);
+            OF(output_tile)(g, 4, 4, g->out, &offsets, tile_pixels);
         const float *add = residual ? residual + x * VL : NULL;
         if (height == M && width - x >= M)
             OF(store_tile)(g, M, M, tile_pixels, bias, add, to + x * VL, to_h);
@@ -259,7 +259,7 @@ GW_KERNEL(KERNEL) {
             .tiles = part_begin(tiles, block + 1, blocks) - tile,
         };
         for (int i = 0; i < 4; i++)
-            o.places[i / 2][i % 2] = places_of(&g, &o, i / 2, i % 2);
+            o.planes[i / 2][i % 2] = tiles_of_plane(&g, &o, i / 2, i % 2);
         if (outer != transformed)
             OF(transform_input)(&g, &o);
         transformed = outer;

@@ -139,11 +139,11 @@ def _vnni_step(number: int, rows: int, vectors: int, a_signed: bool) -> list[str
         for v in range(vectors)
     ]
     for r in range(rows):
-        place = f"a + {r} * RUN + {number * QUAD}"
+        quad = f"a + {r} * RUN + {number * QUAD}"
         if a_signed and rows > 2 and r % 3 == 0:
-            lines += [f"                DOT_AT(c{r}_{v}, x{v}, {place});" for v in range(vectors)]
+            lines += [f"                DOT_AT(c{r}_{v}, x{v}, {quad});" for v in range(vectors)]
             continue
-        lines += [f"                {{ const vi y = quad_all({place});"]
+        lines += [f"                {{ const vi y = quad_all({quad});"]
         lines += [
             f"                DOT(c{r}_{v}, {unsigned.format(v=v)}, {signed.format(v=v)});"
             for v in range(vectors)

@@ -44,10 +44,10 @@ static void tile_of_halves(int64_t rows, int64_t vectors, int64_t k, const float
             }
             for (int64_t j = 0; j < k; j++) {
                 const vf x = vf_load(b + j * ldb + v * VL), low = lower_half(x), high = upper_half(x);
-                const int64_t place = j / K_RUN * run_step + j % K_RUN;
+                const int64_t offset = j / K_RUN * run_step + j % K_RUN;
                 for (int i = 0; i < ROWS_AT_ONCE; i++) {
                     int32_t bits;
-                    memcpy(&bits, row[i] + place, sizeof bits);
+                    memcpy(&bits, row[i] + offset, sizeof bits);
                     const vf pair = (vf)vi_set1(bits);
                     sum[i] = vf_fma(lower_half(pair), low, sum[i]);
                     sum[i] = vf_fma(upper_half(pair), high, sum[i]);

@@ -49,10 +49,10 @@ struct numbers {
 };
 
 /* The first n of VL numbers, padded with zeros. */
-GW_INLINE vf numbers_at(const struct numbers *x, int64_t place, int64_t n) {
+GW_INLINE vf numbers_at(const struct numbers *x, int64_t offset, int64_t n) {
     if (x->single)
-        return load_most((const float *)x->at + place, n);
-    const uint16_t *p = (const uint16_t *)x->at + place;
+        return load_most((const float *)x->at + offset, n);
+    const uint16_t *p = (const uint16_t *)x->at + offset;
     if (n >= VL)
         return widened(p);
     uint16_t last[VL] = {0};
@@ -60,10 +60,10 @@ GW_INLINE vf numbers_at(const struct numbers *x, int64_t place, int64_t n) {
     return widened(last);
 }
 
-GW_INLINE uint16_t number_at(const struct numbers *x, int64_t place, float factor) {
+GW_INLINE uint16_t number_at(const struct numbers *x, int64_t offset, float factor) {
     if (!x->single && factor == 1)
-        return ((const uint16_t *)x->at)[place];
-    return rounded(vf_set1(factor) * numbers_at(x, place, 1), x->native)[0];
+        return ((const uint16_t *)x->at)[offset];
+    return rounded(vf_set1(factor) * numbers_at(x, offset, 1), x->native)[0];
 }
 
 #endif

@@ -11,7 +11,7 @@ from graphwright.targets.cpu.isa import Isa
 def streams(shape: TileShape, isa: Isa, *, pairs: bool = False) -> str:
     """``stream_of[rows - 1][panels > 1](k, a, lda, b, stride, &t)``: a few rows times adjacent panels of B.
     They are bound by reading B, whose panels are ``stride`` elements apart. ``stream_panels[rows - 1]``
-    panels are read in parallel, or one. A is read in place, with rows ``lda`` apart. The tile is as wide as
+    panels are read in parallel, or one. A is read in address, with rows ``lda`` apart. The tile is as wide as
     its panels together. The number of panels does not change the bits. ``pairs``: of bf16.
     """
     counts = [_stream_panels(shape, rows) for rows in range(1, shape.rows + 1)]
@@ -49,9 +49,9 @@ def _stream(shape: TileShape, isa: Isa, rows: int, panels: int, pairs: bool) -> 
     turn = shape.unroll
 
     def step(number: int) -> list[str]:
-        places = [f"{name} + {number} * {width} + {at}" for name, at in columns]
+        addresses = [f"{name} + {number} * {width} + {at}" for name, at in columns]
         product = "DOT_PAIRS" if pairs else "ACCUMULATE"
-        return _step([f"a{r}[{number}]" for r in range(rows)], places, 0, product)
+        return _step([f"a{r}[{number}]" for r in range(rows)], addresses, 0, product)
 
     pointers = [f"*b{p} = b + {p} * stride" for p in range(panels)]
     pointers += [f"*a{r} = a + {r} * lda" for r in range(rows)]
@@ -107,13 +107,13 @@ def store_sums(rows: int, vectors: int) -> list[str]:
     return lines
 
 
-def _step(numbers: list[str], places: list[str], split: int, product: str) -> list[str]:
+def _step(numbers: list[str], addresses: list[str], split: int, product: str) -> list[str]:
     """The FMAs of one k, by the macro ``product``: ``numbers``, one per row of A, times the vectors of B at
-    ``places``.
+    ``addresses``.
     """
     lines = ["        {"]
-    lines += [f"            const vf x{v} = vf_load({place});" for v, place in enumerate(places)]
+    lines += [f"            const vf x{v} = vf_load({address});" for v, address in enumerate(addresses)]
     for r, number in enumerate(numbers):
         lines += [f"            const vf y{r} = vf_set1({number});"]
-        lines += [f"            {product}(c{r}_{v}_{split}, y{r}, x{v});" for v in range(len(places))]
+        lines += [f"            {product}(c{r}_{v}_{split}, y{r}, x{v});" for v in range(len(addresses))]
     return [*lines, "        }"]

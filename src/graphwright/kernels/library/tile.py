@@ -328,11 +328,11 @@ class _Tile:
         }.get(number if fetch else -1, [])
         row = ("(%[b])", "(%[b],%[ldb])", "(%[b],%[ldb],2)", "(%[b],%%rdx)")[number]
         lines += [f"vmovups {self.at(v)}{row}, {x}" for v, x in enumerate(columns)]
-        places = [self.number_of_a(r, number) for r in range(self.rows)]
+        elements = [self.number_of_a(r, number) for r in range(self.rows)]
         folded = [self.isa.vector_bytes == 64 and self.rows > 2 and r % 3 == 0 for r in range(self.rows)]
         sums = [[self.sum(r, v, split) for v in range(self.vectors)] for r in range(self.rows)]
         return lines + outer_product(
-            places, folded, columns, sums, free, "vdpbf16ps" if self.pairs else "vfmadd231ps"
+            elements, folded, columns, sums, free, "vdpbf16ps" if self.pairs else "vfmadd231ps"
         )
 
     def number_of_a(self, row: int, number: int) -> str:

@@ -43,8 +43,8 @@ def _merged(wanted: Sequence[tuple[int, int]], lanes: int, stem: str, name: str)
     merged, lines = f"x{first}", []
     for other in others:
         order = [
-            lanes + place if vector == other else lane if merged != f"x{first}" else place
-            for lane, (vector, place) in enumerate(wanted)
+            lanes + source if vector == other else lane if merged != f"x{first}" else source
+            for lane, (vector, source) in enumerate(wanted)
         ]
         lines.append(f"const {name} {stem}{other} = {_shuffle(merged, f'x{other}', order)};")
         merged = f"{stem}{other}"
@@ -64,11 +64,11 @@ def _pick(size: int, step: int, widths: Sequence[int]) -> str:
     ]
     for width in widths:
         lanes, name = width // size, f"t{size}x{width}"
-        places = [divmod(step * lane, lanes) for lane in range(lanes)]
+        sources = [divmod(step * lane, lanes) for lane in range(lanes)]
         lines = [f"const char *at = from + j * {step * size};"]
-        used = sorted({vector for vector, _ in places})
+        used = sorted({vector for vector, _ in sources})
         lines += [f"const {name} x{k} = *(const {name}_any *)(at + {k * width});" for k in used]
-        merges, register = _merged(places, lanes, "m", name)
+        merges, register = _merged(sources, lanes, "m", name)
         lines += [*merges, f"*({name}_any *)(to + j * {size}) = {register};"]
         parts.append(_block(f"for (; j + {lanes} < n; j += {lanes})", lines))
     parts += [
@@ -90,8 +90,8 @@ def _weave(size: int, step: int, widths: Sequence[int]) -> str:
         loads = (f"*(const {name}_any *)(from + {k} * s + j * {size})" for k in range(step))
         lines = [f"const {name} x{k} = {load};" for k, load in enumerate(loads)]
         for part in range(step):
-            places = [divmod(part * lanes + lane, step) for lane in range(lanes)]
-            merges, vector = _merged([(row, j) for j, row in places], lanes, f"m{part}_", name)
+            sources = [divmod(part * lanes + lane, step) for lane in range(lanes)]
+            merges, vector = _merged([(row, j) for j, row in sources], lanes, f"m{part}_", name)
             to = f"to + j * {step * size} + {part * width}"
             lines += [*merges, f"*({name}_any *)({to}) = {vector};"]
         parts.append(_block(f"for (; j + {lanes} <= n; j += {lanes})", lines))

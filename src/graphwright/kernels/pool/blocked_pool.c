@@ -53,18 +53,18 @@ struct columns {
 #undef IDENTITY
 #undef COMBINE
 
-/* Computes an output row. */
-struct place {
+/* The position of an output row. */
+struct position {
     int64_t image, block, oy;
 };
 
-GW_INLINE struct place place_of(const struct blocked_pool_args *s, int64_t unit) {
+GW_INLINE struct position position_of(const struct blocked_pool_args *s, int64_t unit) {
     const int64_t blocks = ceildiv(s->channels, VL), plane = quotient(unit, s->oh);
     const int64_t image = quotient(plane, blocks);
-    return (struct place){image, plane - image * blocks, unit - plane * s->oh};
+    return (struct position){image, plane - image * blocks, unit - plane * s->oh};
 }
 
-GW_INLINE void next_place(const struct blocked_pool_args *s, struct place *p) {
+GW_INLINE void next_position(const struct blocked_pool_args *s, struct position *p) {
     if (++p->oy < s->oh)
         return;
     p->oy = 0;
@@ -83,8 +83,8 @@ GW_KERNEL(gw_max_pool_blocked_f32) {
         return 0;
     float *line = scratch;
     max_line(&s, line);
-    struct place p = place_of(&s, begin);
-    for (; begin < end; begin++, next_place(&s, &p))
+    struct position p = position_of(&s, begin);
+    for (; begin < end; begin++, next_position(&s, &p))
         max_row(&s, x + p.image * s.x_n + p.block * s.x_cb, p.oy, line,
                 y + p.image * s.y_n + p.block * s.y_cb + p.oy * s.y_h);
     return 0;
@@ -101,8 +101,8 @@ GW_KERNEL(gw_average_pool_blocked_f32) {
     for (int64_t o = 0; o < s.ow; o++)
         columns[o] = (float)divisor(o * s.stride_w - s.pad_left, s.w, s.kw, s.dilation_w, s.pad_right,
                                     s.count_include_pad);
-    struct place p = place_of(&s, begin);
-    for (; begin < end; begin++, next_place(&s, &p)) {
+    struct position p = position_of(&s, begin);
+    for (; begin < end; begin++, next_position(&s, &p)) {
         float *to = y + p.image * s.y_n + p.block * s.y_cb + p.oy * s.y_h;
         average_row(&s, x + p.image * s.x_n + p.block * s.x_cb, p.oy, line, to);
         const float rows = (float)divisor(p.oy * s.stride_h - s.pad_top, s.h, s.kh, s.dilation_h,

@@ -62,8 +62,8 @@ GW_INLINE void sweep(const struct pool_args *t, const uint8_t *line, uint8_t *y,
 }
 
 /* One output row. line: zeros, except for the row that the last call left. */
-static void pool_row(const struct pool_args *t, const place *p, const uint8_t *x, uint8_t *y, uint8_t *line,
-                     uint8_t flip) {
+static void pool_row(const struct pool_args *t, const struct position *p, const uint8_t *x, uint8_t *y,
+                     uint8_t *line, uint8_t flip) {
     const struct taps planes = taps_of(t, D, p->d), rows = taps_of(t, H, p->h);
     uint8_t *inside = line + t->before[W];
     x += p->n * t->xs[0] + p->c * t->xs[1];
@@ -90,8 +90,8 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
         return 0;
     const int64_t reach = (t->out[W] + LANES) * t->stride[W] + t->kernel[W] * t->dilation[W] + LANES;
     memset(line, 0, (size_t)(reach + t->before[W] + t->size[W]));
-    place p = place_of(t, begin);
-    for (int64_t row = begin; row < end; row++, next_place(t, &p))
+    struct position p = position_of(t, begin);
+    for (int64_t row = begin; row < end; row++, next_position(t, &p))
         pool_row(t, &p, buf[POOL_X], buf[POOL_Y], line, flip);
     return 0;
 }

@@ -45,7 +45,7 @@ static int64_t divisor(const struct pool_args *t, int axis, int64_t o) {
     return smaller(left <= 0 ? 1 : ceildiv(left, t->dilation[axis]), t->kernel[axis]);
 }
 
-GW_INLINE float *output_row(const struct pool_args *t, float *y, const place *p) {
+GW_INLINE float *output_row(const struct pool_args *t, float *y, const struct position *p) {
     return y + output_at(t, p);
 }
 
@@ -71,9 +71,9 @@ GW_KERNEL(gw_max_pool_f32) {
         return 0;
     float *line = scratch;
     max_line(t, line);
-    place p = place_of(t, begin);
+    struct position p = position_of(t, begin);
     int pairs = has_pairs(t);
-    for (int64_t row = begin; row < end; row++, next_place(t, &p)) {
+    for (int64_t row = begin; row < end; row++, next_position(t, &p)) {
         if (pairs && max_pairs(t, buf[POOL_X], output_row(t, buf[POOL_Y], &p), &p, 0, 1))
             continue;
         max_rows(t, buf[POOL_X], line + t->before[W], &p);
@@ -91,9 +91,9 @@ GW_KERNEL(gw_average_pool_f32) {
     float *line = scratch, *columns = average_line(t, line);
     for (int64_t o = 0; o < out; o++)
         columns[o] = (float)divisor(t, W, o);
-    place p = place_of(t, begin);
+    struct position p = position_of(t, begin);
     int pairs = has_pairs(t);
-    for (int64_t row = begin; row < end; row++, next_place(t, &p)) {
+    for (int64_t row = begin; row < end; row++, next_position(t, &p)) {
         float *y = output_row(t, buf[POOL_Y], &p), count = (float)(divisor(t, D, p.d) * divisor(t, H, p.h));
         if (pairs && average_pairs(t, buf[POOL_X], y, &p, 1, 2 * count))
             continue;
@@ -116,8 +116,8 @@ GW_KERNEL(gw_max_pool_indices_f32) {
     const int64_t *size = t->size;
     if (begin >= end)
         return 0;
-    place p = place_of(t, begin);
-    for (int64_t row = begin; row < end; row++, next_place(t, &p)) {
+    struct position p = position_of(t, begin);
+    for (int64_t row = begin; row < end; row++, next_position(t, &p)) {
         const float *plane = (const float *)buf[POOL_X] + p.n * t->xs[0] + p.c * t->xs[1];
         float *y = output_row(t, buf[POOL_Y], &p);
         int64_t *indices = (int64_t *)buf[POOL_INDICES] + row * t->out[W];

@@ -44,7 +44,7 @@ GW_INLINE void OF(window_rows)(float *line, const float *x, int64_t step, int64_
 }
 
 /* Reduces the rows of the window of output row p into line. */
-static void OF(rows)(const struct pool_args *t, const float *x, float *line, const place *p) {
+static void OF(rows)(const struct pool_args *t, const float *x, float *line, const struct position *p) {
     int64_t d = p->d, h = p->h;
     const struct taps planes = taps_of(t, D, d), rows = taps_of(t, H, h);
     const int64_t h0 = rows.first, h1 = rows.last, step = t->dilation[H] * t->xs[3], width = t->size[W];
@@ -112,8 +112,8 @@ GW_INLINE void OF(load_two)(const float *p, int64_t n, vf *low, vf *high) {
 
 /* Output row p of windows that are disjoint pairs of columns: pairs are combined in registers, without a
  * line. Results are divided by count. Returns false if the window has no row. */
-GW_INLINE int OF(pairs)(const struct pool_args *t, const float *x, float *y, const place *p, int divides,
-                        float count) {
+GW_INLINE int OF(pairs)(const struct pool_args *t, const float *x, float *y, const struct position *p,
+                        int divides, float count) {
     const struct taps planes = taps_of(t, D, p->d), rows = taps_of(t, H, p->h);
     const int64_t d0 = planes.first, h0 = rows.first, step = t->dilation[H] * t->xs[3], out = t->out[W];
     if (planes.last == d0 || rows.last == h0)

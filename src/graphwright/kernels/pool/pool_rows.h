@@ -13,13 +13,13 @@ GW_INLINE struct taps taps_of(const struct pool_args *t, int axis, int64_t o) {
                        t->dilation[axis]);
 }
 
-/* An output row. */
-typedef struct {
+/* The position of an output row. */
+struct position {
     int64_t n, c, d, h;
-} place;
+};
 
-GW_INLINE place place_of(const struct pool_args *t, int64_t row) {
-    place p;
+GW_INLINE struct position position_of(const struct pool_args *t, int64_t row) {
+    struct position p;
     p.h = row % t->out[H];
     row /= t->out[H];
     p.d = row % t->out[D];
@@ -29,7 +29,7 @@ GW_INLINE place place_of(const struct pool_args *t, int64_t row) {
     return p;
 }
 
-GW_INLINE void next_place(const struct pool_args *t, place *p) {
+GW_INLINE void next_position(const struct pool_args *t, struct position *p) {
     if (++p->h < t->out[H])
         return;
     p->h = 0;
@@ -43,7 +43,7 @@ GW_INLINE void next_place(const struct pool_args *t, place *p) {
 }
 
 /* Where an output row begins, in elements. */
-GW_INLINE int64_t output_at(const struct pool_args *t, const place *p) {
+GW_INLINE int64_t output_at(const struct pool_args *t, const struct position *p) {
     return p->n * t->ys[0] + p->c * t->ys[1] + p->d * t->ys[2] + p->h * t->ys[3];
 }
 

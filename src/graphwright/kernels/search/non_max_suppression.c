@@ -155,17 +155,17 @@ static entry *sorted(entry *from, int64_t count, entry *spare, uint32_t *counter
         for (int digit = 0; digit < DIGITS; digit++)
             counters[digit * BINS + digit_of(from[i], digit * DIGIT)]++;
     for (int digit = 0; digit < DIGITS; digit++) {
-        uint32_t *place = counters + digit * BINS, before = 0;
+        uint32_t *next = counters + digit * BINS, before = 0;
         const int shift = digit * DIGIT;
-        if (place[digit_of(from[0], shift)] == (uint32_t)count)
+        if (next[digit_of(from[0], shift)] == (uint32_t)count)
             continue;
         for (int bin = 0; bin < BINS; bin++) {
-            const uint32_t here = place[bin];
-            place[bin] = before;
+            const uint32_t here = next[bin];
+            next[bin] = before;
             before += here;
         }
         for (int64_t i = 0; i < count; i++)
-            spare[place[digit_of(from[i], shift)]++] = from[i];
+            spare[next[digit_of(from[i], shift)]++] = from[i];
         entry *swap = from;
         from = spare;
         spare = swap;

@@ -10,7 +10,7 @@ enum { GROUP = 64 };
 typedef struct {
     int64_t *indices, total, at, rank;
     const int64_t *shape;
-    int64_t place[MAX_RANK]; /* of the current element */
+    int64_t index[MAX_RANK]; /* of the current element */
 } target;
 
 GW_INLINE int64_t block_start(const struct non_zero_args *a, int64_t block) {
@@ -59,9 +59,9 @@ GW_KERNEL(gw_count_non_zero) {
 
 /* Advances to the first column of the next row. */
 GW_INLINE void next_row(target *t) {
-    t->place[t->rank - 1] = 0;
-    for (int64_t axis = t->rank - 2; axis >= 0 && ++t->place[axis] == t->shape[axis]; axis--)
-        t->place[axis] = 0;
+    t->index[t->rank - 1] = 0;
+    for (int64_t axis = t->rank - 2; axis >= 0 && ++t->index[axis] == t->shape[axis]; axis--)
+        t->index[axis] = 0;
 }
 
 static void write_block(const char *x, const struct non_zero_args *a, int64_t block, target *t) {
@@ -71,11 +71,11 @@ static void write_block(const char *x, const struct non_zero_args *a, int64_t bl
     if (at == last)
         return;
     for (int64_t axis = t->rank - 1; axis >= 0; axis--) {
-        t->place[axis] = rest % t->shape[axis];
+        t->index[axis] = rest % t->shape[axis];
         rest /= t->shape[axis];
     }
     while (at < last) {
-        const int64_t left = row - t->place[t->rank - 1], n = left < last - at ? left : last - at;
+        const int64_t left = row - t->index[t->rank - 1], n = left < last - at ? left : last - at;
         switch (a->size) {
         case 1: write_8((const uint8_t *)x + at, n, mask, t); break;
         case 2: write_16((const uint16_t *)x + at, n, mask, t); break;

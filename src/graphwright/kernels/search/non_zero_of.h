@@ -27,7 +27,7 @@ static int64_t OF(count)(const UINT *x, int64_t n, uint64_t mask) {
 /* Searches elements of one row, from the current column on. */
 static void OF(write)(const UINT *x, int64_t n, uint64_t mask, target *t) {
     int64_t *columns = t->indices + (t->rank - 1) * t->total;
-    const int64_t first = t->at, column = t->place[t->rank - 1];
+    const int64_t first = t->at, column = t->index[t->rank - 1];
     int64_t at = first, i = 0;
     for (; n - i >= GROUP; i += GROUP) {
         uint8_t flags[GROUP];
@@ -44,7 +44,7 @@ static void OF(write)(const UINT *x, int64_t n, uint64_t mask, target *t) {
             columns[at++] = column + i;
     for (int64_t axis = 0; axis < t->rank - 1; axis++)
         for (int64_t k = first; k < at; k++)
-            t->indices[axis * t->total + k] = t->place[axis];
+            t->indices[axis * t->total + k] = t->index[axis];
     t->at = at;
 }
 

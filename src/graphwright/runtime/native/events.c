@@ -168,8 +168,8 @@ static gw_event_buffer *open_buffer(gw_recording *r) {
     return b;
 }
 
-/* The place of event number `at` of the buffer; NULL if memory is exhausted. */
-static gw_event *place(gw_event_buffer *b, int64_t at) {
+/* The memory of event number `at` of the buffer; NULL if memory is exhausted. */
+static gw_event *event_at(gw_event_buffer *b, int64_t at) {
     if (at % CHUNK == 0) {
         chunk *made = malloc(sizeof *made);
         if (!made)
@@ -202,7 +202,7 @@ void gw_record(gw_recording *r, const gw_event *event) {
         return;
     }
     int64_t at = atomic_load_explicit(&b->count, memory_order_relaxed);
-    gw_event *to = at < atomic_load_explicit(&r->capacity, memory_order_relaxed) ? place(b, at) : NULL;
+    gw_event *to = at < atomic_load_explicit(&r->capacity, memory_order_relaxed) ? event_at(b, at) : NULL;
     if (!to) {
         atomic_fetch_add_explicit(&b->lost, 1, memory_order_relaxed);
         return;

@@ -200,13 +200,13 @@ static bool place_in_best_order(placing *p, int64_t *rows, sized *by_size, int64
 
 bool gw_plan_memory(int64_t count, const int64_t *sizes, const int64_t *starts, const int64_t *conflicts,
                     int64_t work, int64_t *offsets, int64_t *arena_bytes, gw_error *error) {
-    size_t places = (size_t)count + 2, edges = 2 * (size_t)starts[count] + 1;
-    sized *by_size = calloc(1, places * (sizeof *by_size + 5 * sizeof(int64_t)) +
+    size_t length = (size_t)count + 2, edges = 2 * (size_t)starts[count] + 1;
+    sized *by_size = calloc(1, length * (sizeof *by_size + 5 * sizeof(int64_t)) +
                                    edges * (sizeof(int64_t) + sizeof(extent)));
     if (!by_size)
         return gw_fail_memory(error);
-    int64_t *first = (int64_t *)(by_size + places), *rounded = first + places, *rows = rounded + places,
-            *other = rows + 3 * places;
+    int64_t *first = (int64_t *)(by_size + length), *rounded = first + length, *rows = rounded + length,
+            *other = rows + 3 * length;
     extent *taken = (extent *)(other + edges);
     bool done = round_sizes(count, sizes, rounded, error);
     if (done) {

@@ -112,9 +112,9 @@ static bool place_buffers(const maker *m) {
 static bool place_operand(const maker *m, int64_t task, int64_t index, int64_t bytes) {
     const gw_program *p = m->program;
     const gw_operand *o = &p->operands[index];
-    int64_t *place = &m->plan->operand_offsets[index];
+    int64_t *resolved = &m->plan->operand_offsets[index];
     if (o->buffer < 0) {
-        *place = o->buffer == GW_OPERAND_FUNCTION ? m->links->kernels[o->offset] : 0;
+        *resolved = o->buffer == GW_OPERAND_FUNCTION ? m->links->kernels[o->offset] : 0;
         return true;
     }
     int64_t offset = gw_operand_begin(m->plan, o);
@@ -124,9 +124,9 @@ static bool place_operand(const maker *m, int64_t task, int64_t index, int64_t b
                        (long long)task, (long long)bytes, (long long)offset, (long long)o->buffer,
                        (long long)m->plan->sizes[o->buffer]);
     const gw_buffer *b = &p->buffers[o->buffer];
-    *place = offset + (b->storage == GW_WEIGHT  ? b->index
-                       : b->storage == GW_ARENA ? m->plan->offsets[o->buffer]
-                                                : 0);
+    *resolved = offset + (b->storage == GW_WEIGHT  ? b->index
+                          : b->storage == GW_ARENA ? m->plan->offsets[o->buffer]
+                                                   : 0);
     return true;
 }
 

@@ -223,8 +223,8 @@ static void list(gw_team *team) {
 }
 
 void gw_team_offer(gw_team *team, int wanted) {
-    int places = team->limit - atomic_load(&team->guests);
-    if (places <= 0)
+    int free_guests = team->limit - atomic_load(&team->guests);
+    if (free_guests <= 0)
         return;
     if (!team->listed) /* the first offer comes from the thread of the caller, which is still alone */
         list(team);
@@ -234,7 +234,7 @@ void gw_team_offer(gw_team *team, int wanted) {
     gw_lock(&lock);
     make_room(team);
     pthread_mutex_unlock(&lock);
-    gw_futex_wake(&calls, wanted < places ? wanted : places);
+    gw_futex_wake(&calls, wanted < free_guests ? wanted : free_guests);
 }
 
 static void rest(const gw_team *team, atomic_uint *word, unsigned value) {

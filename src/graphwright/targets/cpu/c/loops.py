@@ -194,24 +194,24 @@ class Loops(Accumulations):
                 self.line(f"{step} = 0;")
                 for copies in sorted({self.copies(loop), 1}, reverse=True):
                     head = f"for (; {step} + {copies} <= {count}; {step} += {copies})"
+                    numbers = [f"{step} + {copy}" if copy else step for copy in range(copies)]
+                    offsets = numbers if width == 1 else [f"{width} * ({number})" for number in numbers]
                     with self.block(head), self.late_if_possible(loop, copies):
-                        numbers = [f"{step} + {copy}" if copy else step for copy in range(copies)]
                         positions = [self.fresh(loop.axis) for _ in numbers]
-                        for number, position in zip(numbers, positions, strict=True):
-                            offset = number if width == 1 else f"{width} * ({number})"
+                        for position, offset in zip(positions, offsets, strict=True):
                             self.line(f"const int64_t {position} = {axis} + {offset};")
-                        for number, position in zip(numbers, positions, strict=True):
-                            with self.block(""):
-                                self.scope.names[loop.axis] = position
-                                self.part_step(part, {name: f"{kept[name]}[{number}]" for name in kept})
+                        for position, number in zip(positions, numbers, strict=True):
+                            self.scope.names[loop.axis] = position
+                            self.part_step(part, {name: f"{kept[name]}[{number}]" for name in kept})
 
     def part_step(self, part: Part, kept: Mapping[str, str]) -> None:
         """Emits one vector of ``part``; ``kept``: the addresses of values that are passed between loops."""
-        for name in part.reads:
-            self.scope.values[name] = Value(kept[name], F32, vector=True)
-        self.body(part.statements)
-        for name in part.keeps:
-            self.line(f"{kept[name]} = {self.vectorized(self.scope.values[name])};")
+        with self.block(""):
+            for name in part.reads:
+                self.scope.values[name] = Value(kept[name], F32, vector=True)
+            self.body(part.statements)
+            for name in part.keeps:
+                self.line(f"{kept[name]} = {self.vectorized(self.scope.values[name])};")
 
     def tail_step(
         self, loop: Loop, axis: str, end: str, count: int, partials: dict[int, Partial], known: int | None

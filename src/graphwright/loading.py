@@ -41,9 +41,9 @@ def load(
     """Loads an ``.om`` file from its path, its bytes, or a binary file open for reading.
 
     Its kernels run if it was signed by this user or by one of ``keys`` (bytes or key files), or with
-    ``trust=True``; the options of these names have the same effect, and ``trust=False`` overrides them.
-    Otherwise its graph is compiled again, and also if it has no code for this CPU or device, or was compiled
-    for another version of the kernel library.
+    ``trust=True``. The options of these names have the same effect, and ``trust=False`` overrides them. Its
+    graph is compiled again if none of this applies, if it has no code for this CPU or device, or if it was
+    compiled for another version of the kernel library.
 
     - ``mmap``: map the weights instead of copying them; the file must not change while the model is in
       use. A file with run-length encoded weights is always copied.

@@ -106,9 +106,9 @@ class _Driver:
         return Single(module, records=records)
 
     def _draft_assuming(self, module: Module, records: Sequence[Record]) -> EntryDraft:
-        """A draft for a ``module`` with unproved size relations or unknown ranks: programs that assume the
-        likely sizes, or one program per combination of ranks, and the general graph, which is compiled for
-        other shapes at run time.
+        """A draft for a ``module`` with unproved size relations or unknown ranks. It has programs that assume
+        the likely sizes, or one program per combination of ranks. For other shapes, the general graph is
+        compiled at run time.
         """
         general, inputs = clone_module(module), [value.type for value in module.main.inputs]
         module.symbols.assume_of(None if self.assume_all_sizes else frozenset(symbols_in(inputs)))

@@ -67,8 +67,8 @@ def reduction_operands_stay(candidate: Candidate) -> Refusal | None:
 
 
 def row_functions_stay_apart(candidate: Candidate) -> Refusal | None:
-    """Refuses to fuse a transcendental function of one value per row into a kernel that reduces rows, if no
-    row reads the result: such a kernel would compute it in a single lane of a vector.
+    """Refuses to fuse a transcendental function of one value per row into a kernel that reduces rows, unless
+    a row reads the result. Such a kernel would compute the function in a single lane of a vector.
     """
     first, *more = candidate.consumer.nodes
     if more or not candidate.producer.has_reduction or weight_of_node(first) < FUNCTION_WEIGHT:
@@ -108,8 +108,8 @@ def _widens(node: Node) -> bool:
 
 
 def _is_stored(node: Node, candidate: Candidate) -> bool:
-    """Whether the operand of ``node`` is stored anyway: a contraction reads it, or the last reader of the
-    chain that begins at ``node`` also reads a later value, and so will join the kernel of that value.
+    """Whether the operand of ``node`` is stored anyway, for either of two reasons: a contraction reads it, or
+    the last reader of the chain that begins at ``node`` also reads a later value, whose kernel it will join.
     """
     if any(Trait.CONTRACTION in user.op.traits for user in node.operand(0).users):
         return True

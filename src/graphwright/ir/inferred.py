@@ -1,8 +1,9 @@
 """Caches inferred facts at each node, until its op or the facts of its operands change.
 
 Passes infer a module several times, and most nodes do not change in between. Cached facts must depend only on
-the op and the facts of the operands: nodes are not cached if they involve symbols (which can get ranges and
-equalities), arrays (which must not be kept alive), regions, or users' ops (whose ``infer`` may do anything).
+the op and the facts of the operands. So nodes are not cached if they involve symbols, which can get ranges
+and equalities; arrays, which must not be kept alive; regions; or users' ops, whose ``infer`` may read other
+state.
 """
 
 from __future__ import annotations

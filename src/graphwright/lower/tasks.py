@@ -119,15 +119,16 @@ class TaskKind(enum.IntEnum):
     of a row of that size in operand 0
     """
     IF = 2
-    """without args, operand 0 is a bool: run ``blocks[0]`` if it is true, else ``blocks[1]``; with an arg, it
-    is an index of ``args[0]`` bytes: run the block of that index, or the last block if it is out of range
+    """without args, operand 0 is a bool: run ``blocks[0]`` if it is true, else ``blocks[1]``. With an arg,
+    operand 0 is an index of ``args[0]`` bytes: run the block of that index, or the last block if the index is
+    out of range
     """
     HOSTCALL = 3
     """call the Python function ``hosts[kernel]``"""
     LOOP = 4
-    """run ``blocks[0]`` repeatedly: at most ``args[0]`` times if there is an arg, at most as often as operand
-    1 (an i64, optional) says, and while operand 2 (a bool, optional) is true. The task writes the index of
-    the iteration to operand 0 (an i64), which the block reads
+    """run ``blocks[0]`` repeatedly, until one of these ends it: ``args[0]`` iterations (optional), as many
+    iterations as operand 1 says (an i64, optional), or a false operand 2 (a bool, optional). The task writes
+    the index of the iteration to operand 0 (an i64), which the block reads
     """
 
 

@@ -2,9 +2,12 @@
 
 A record is JSON: ``format``, ``cpu`` and ``graphwright`` (the measured CPU model and version), and
 ``workloads``. A workload is a kernel or region with its sizes and ISA, identified by a digest. For each
-workload the record has ``base``, the alternative that is predicted to be the fastest; ``times``, the times of
-other alternatives relative to ``base`` (median, and confidence interval of the median; null if the workload
-is too small a part of its model to matter); and ``taken``, the alternative that the compiler uses.
+workload the record has:
+
+- ``base``: the alternative that is predicted to be the fastest;
+- ``times``: the times of other alternatives relative to ``base``, as the median and its confidence interval;
+  null if the workload is too small a part of its model to matter;
+- ``taken``: the alternative that the compiler uses.
 """
 
 from __future__ import annotations

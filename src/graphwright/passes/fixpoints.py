@@ -33,9 +33,9 @@ SHAPES = Fixpoint(
         TailDuplication(),
     ),
 )
-"""One traversal infers types and folds constants. Then nodes that waited for ranks are translated, branches
-and loops with constant conditions are inlined, sequences that are only taken apart again are removed, and
-nodes after branches of different rank are duplicated into these.
+"""One traversal infers types and folds constants. Then nodes that waited for ranks are translated. Branches
+and loops with constant conditions are inlined. Sequences that are only taken apart again are removed. Nodes
+after branches of different rank are duplicated into these branches.
 """
 
 SIMPLIFY = Fixpoint(

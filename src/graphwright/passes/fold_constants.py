@@ -29,13 +29,16 @@ class FoldConstants(Pass):
     """Evaluates nodes whose inputs are constants, and nodes whose output elements are known
     (sizes).
 
-    Folding must not cost more than running the model, nor make its file much larger. Not folded: an output
-    larger than ``max_bytes`` and than its inputs; an output beyond ``small_bytes`` that is more than
-    ``growth`` times as large as its inputs; what would make all constants grow ``growth`` times (or by
-    ``max_bytes``, if that is more); and everything after ``total_bytes`` or ``total_steps`` are used up
-    (steps are multiplications and moves, estimated from sizes, so that the outcome never depends on timing).
+    Folding must not cost more than running the model, nor make its file much larger. Not folded are:
+
+    - an output larger than ``max_bytes`` and than its inputs;
+    - an output larger than ``small_bytes`` and than ``growth`` times its inputs;
+    - an output that would make all constants grow ``growth`` times (or by ``max_bytes``, if that is more);
+    - all outputs once ``total_bytes`` or ``total_steps`` are used up. Steps are multiplications and moves,
+      estimated from sizes, so that the result never depends on timing;
+    - nodes for which ``keep`` is true.
+
     An output that repeats one element is folded up to ``max_repeated`` bytes, as it takes no space in a file.
-    Nodes for which ``keep`` is true are not folded.
     """
 
     max_bytes: int = 64 * MIB

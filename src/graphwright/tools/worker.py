@@ -1,10 +1,14 @@
 """A process that runs one engine on one model after the other: ``python -m graphwright.tools.worker``.
 
-It reads lines of JSON. For a task (engine, model, feeds: an .npz, threads, cores, and outputs: an .npz to
-write, or nothing) it takes to those cores, loads the model, runs it once, and answers with the seconds of
-both. For a number N it answers with the nanoseconds of each of N runs, and the processor time of all; one run
-before them does not count. A text as the answer says what went wrong. It ends with its parent, also while it
-is stopped.
+It reads lines of JSON, and answers each of them:
+
+- A task has an engine, a model, feeds (an .npz), threads, cores, and outputs (an .npz to write, or nothing).
+  The process binds itself to those cores, loads the model and runs it once. The answer is the seconds of
+  loading and of the run.
+- For a number N, the process runs the model once, and then N times. The answer is the nanoseconds of each of
+  the N runs, and their processor time.
+
+An answer that is a text is an error. The process ends with its parent, also while it is stopped.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ class ModelFiles:
     def open(self, location: str) -> Path:
         """The regular file at ``location`` in an allowed folder. Raises Fault.
 
-        The folder of the model is allowed and, if the path of the model is a link, the folder of its target,
-        as in ONNX Runtime: in the Hugging Face cache, links in ``snapshots`` point to ``blobs``. Paths and
-        links must not lead to other folders, except the one that the user allows.
+        The folder of the model is allowed. If the path of the model is a link, the folder of its target is
+        allowed too, as in ONNX Runtime: in the Hugging Face cache, links in ``snapshots`` point to ``blobs``.
+        Paths and links must not lead to other folders, except the one that the user allows.
         """
         shown = terminal(repr(location))
         if self.folder is None and self.extra_folder is None:

@@ -140,8 +140,8 @@ class OnnxNode:
 
 
 def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], location: str) -> tuple[TensorType, ...]:
-    """Infers the dtypes of outputs of unknown rank from guessed ranks and elements of the inputs: all inputs
-    have one rank, or those after the first two are scalars, such as zero points and thresholds.
+    """Infers the dtypes of outputs of unknown rank from guessed ranks and elements of the inputs. A guess is
+    that all inputs have one rank, or that inputs after the first two are scalars (zero points, thresholds).
 
     If no guess is valid, the result is the dtype of the first input: ops for which all guesses fail, such as
     resizing and padding, only move elements.

@@ -1,8 +1,8 @@
 """Scaled dot-product attention in one launch, f32, any strides: softmax(scale * q @ k^T + mask) @ v.
 
-The algorithm is that of FlashAttention (Dao et al., 2022): keys are processed in blocks, an online softmax
-(Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018) combines the blocks, and scores
-stay in the L1 cache. A unit of the grid is ``UNIT_TILES`` tiles of rows of one batch and one key head. The
+The algorithm is that of FlashAttention (Dao et al., 2022): keys are processed in blocks, and scores stay in
+the L1 cache. An online softmax combines the blocks (Milakov and Gimelshein, "Online normalizer calculation
+for softmax", 2018). A unit of the grid is ``UNIT_TILES`` tiles of rows of one batch and one key head. The
 rows of all query heads that share this key head are stacked. Consecutive units of a chunk are computed
 together, so that they share each packed block of keys. Sizes of tiles and blocks depend only on the sizes of
 the operands, so every division into chunks gives the same bits.

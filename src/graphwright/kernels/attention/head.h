@@ -48,15 +48,15 @@ typedef struct {
     int64_t first, count;
 } block;
 
-/* A row of queries. */
+/* A query: one row of Q, and the keys that it sees. */
 typedef struct {
     const float *q, *mask;
     float *y;
     int64_t limit;    /* the number of keys that the row sees */
     int64_t unhidden; /* from this key on, the mask of the row hides all keys */
-    /* The number of keys of the block whose scores are computed: the visible ones, and hidden ones up to a
-     * multiple of SCORES, so that the order of the sums does not depend on the number of hidden keys. */
+    /* The number of keys of the block whose scores are computed: the visible keys, rounded up to a multiple
+     * of SCORES. So the order of the sums does not depend on the number of hidden keys. */
     int64_t visible;
-} place;
+} query;
 
 #endif

@@ -41,9 +41,7 @@ _KINDS: Final = {kind.symbol: number for number, kind in enumerate(bands.KINDS)}
 class Link:
     """A step that can be a stage of a chain: its only launch, and its result, the image for the next stage.
 
-    If the launch has an epilogue (hook), ``result_operand`` is the position of the operand that it writes,
-    and ``pixels`` the position of the argument with the number of pixels of only that operand; without an
-    epilogue, both are -1.
+    The last two fields are -1 if the launch has no epilogue (hook).
     """
 
     step: SelectedNode
@@ -51,7 +49,9 @@ class Link:
     stage: bands.Stage
     result: Value
     result_operand: int = -1
+    """The position of the operand that the epilogue writes."""
     pixels: int = -1
+    """The position of the argument with the number of pixels of only that operand."""
 
     @property
     def inner_stage(self) -> bands.Stage:
@@ -124,14 +124,14 @@ def _forms(chain: Sequence[Link], symbols: SymbolTable) -> list[list[Costed]]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The parts of a chain that run in bands, with their number of rows if it was measured; the reason why
-    others do not; and the logarithm of the ratio of time with bands to that without, if it was measured for
-    one part.
-    """
+    """The decision which parts of a chain run in bands."""
 
     parts: Sequence[tuple[slice, Dim | None]]
+    """The parts that run in bands, with the number of rows of a band if it was measured."""
     refused: Refusal = _NOT_PAYING
+    """The reason for which the other parts do not run in bands."""
     measured: float | None = None
+    """The logarithm of the time with bands relative to the time without, if it was measured for one part."""
 
 
 def _plan(

@@ -7,8 +7,9 @@
 #include "conv/direct_pass.h"
 #include "library/bits.h"
 
-/* Copies n columns x, x + step, ... of a row of input block c, and the same for each of the next `planes` - 1
- * starting columns; zeros outside the image. row: the offset of that row of the first block in the input. */
+/* Copies n columns x, x + step, ... of a row of input block c, then n columns x + 1, x + 1 + step, ..., and
+ * so on for `planes` starting columns. Columns outside the image are zeros. row: the offset in the input of
+ * that row of the first block. */
 static void copy_row_of_blocks(const struct conv *g, int64_t row, int64_t c, int64_t x, int64_t n,
                                int64_t step, int64_t planes, float *to);
 

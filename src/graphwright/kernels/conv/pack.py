@@ -25,7 +25,7 @@ def conv_panels(w: Array, groups: int, mr: int) -> Array:
 def conv_layout(isa: Isa) -> Layout:
     """The layout of packed weights [groups, Cout/groups, Cin/groups * kh * kw].
 
-    With one group, or with Cout/groups a multiple of ``mr``, it is also that of [Cout, Cin/groups, kh, kw]
-    with axis 0 cut into blocks, ``Layout((0, 1, 2, 3), ((0, mr),))``, since the bytes are the same.
+    With one group, or if Cout/groups is a multiple of ``mr``, the bytes are the same as those of
+    [Cout, Cin/groups, kh, kw] with axis 0 cut into blocks, ``Layout((0, 1, 2, 3), ((0, mr),))``.
     """
     return Layout((0, 1, 2), ((1, conv.panel_rows(isa)),), zero_padded=True)

@@ -8,15 +8,14 @@
 
 #define PANEL_ROW (NR * 4) /* bytes of a panel of B per quad of k */
 
-/* The start values of a tile (one number per row, or one per column), its destination `to`, and what a later
- * tile reads: so many cache lines from `ahead` on are prefetched to L2 for each run of k. */
+/* A tile: where its sums start and where they are stored, and data of a later tile to prefetch to L2. */
 struct byte_tile {
-    const int32_t *from;
+    const int32_t *from; /* start values: one per row if from_rows, else one per column */
     int32_t *to;
     int64_t to_ld;
     int from_rows;
     const uint8_t *ahead;
-    int64_t ahead_lines;
+    int64_t ahead_lines; /* cache lines that are prefetched for each run of k */
 };
 
 /* tile[r][c] -= of_row[r] * of_column[c] */

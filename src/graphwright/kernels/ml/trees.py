@@ -39,12 +39,14 @@ ABI: Final = Abi(
 class Trees:
     """Scores [rows, size] of x [rows, features]: the combined votes of the leaf of each tree, in f64.
 
-    Operands: x, nodes, trees, votes, targets, weights, scores. A node has 16 bytes: a split value of x's type
-    (padded if it is f32), the byte offset of a feature in a row, and the byte offset of the child for
-    features at most the split; the other child follows that child. A leaf has a split of +inf and itself as
-    child. The sign bit of the feature offset is set if NaN counts as at most the split. ``trees`` has the
-    offset of the root and the depth of each tree. ``votes`` has the range of each node's votes in ``targets``
-    and ``weights``. All integers are i32.
+    Operands: x, nodes, trees, votes, targets, weights, scores. All integers are i32.
+
+    - ``nodes``: 16 bytes each. A split value of x's type (padded if it is f32), the byte offset of a feature
+      in a row, and the byte offset of the child for features that are at most the split. The other child
+      follows that child. The sign bit of the feature offset is set if NaN counts as at most the split. A leaf
+      has a split of +inf and itself as child.
+    - ``trees``: the offset of the root, and the depth, of each tree.
+    - ``votes``: the range of each node's votes in ``targets`` and ``weights``.
     """
 
     SYMBOL: ClassVar[str] = "gw_trees"

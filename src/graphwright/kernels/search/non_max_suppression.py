@@ -31,14 +31,18 @@ JOIN_ABI: Final = Abi("nms_join", ("filled", "rows", "total"), ("parts", "limit"
 class Choose:
     """Selects up to ``limit`` boxes per batch and class, best first.
 
-    Ties keep the order of the input, and NaN is the worst score. Operands: boxes f32[batches, count, 4],
-    scores f32[batches, classes, count]; three scalars, each of which may be absent: the maximal number of
-    boxes (i64, default 0), the allowed overlap (f32, default 0), and the score to exceed (f32); rows
-    i64[batches * classes * limit, 3], in which each class fills its own ``limit`` rows from the first on; and
-    the number that each class filled, i64[batches * classes]. One class is one unit of the grid. The best
+    Ties keep the order of the input, and NaN is the worst score. One class is one unit of the grid. The best
     boxes are sorted first, the rest only if these do not suffice; a histogram of the leading bits of sampled
     scores finds the threshold. Sorting is a radix sort by digits of 8 bits from the lowest one up (H. H.
     Seward, 1954).
+
+    Operands:
+
+    - boxes, f32[batches, count, 4], and scores, f32[batches, classes, count];
+    - three scalars, each of which may be absent: the maximal number of boxes (i64, default 0), the allowed
+      overlap (f32, default 0), and the score to exceed (f32);
+    - the results: rows, i64[batches * classes * limit, 3], of which each class fills the first ones of its
+      ``limit`` rows; and the number of rows that each class filled, i64[batches * classes].
     """
 
     SYMBOL: ClassVar[str] = "gw_nms_choose"

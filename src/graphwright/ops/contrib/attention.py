@@ -89,9 +89,10 @@ def mask_bias(i: Importer, visible: Value, amount: float) -> Value:
 def _not_padding(i: Importer, mask: Value, batch: Dim, keys: Dim) -> Value:
     """Which keys are not padding, a bool that broadcasts to [B, N, S, T].
 
-    The mask holds 0 or 1 for each key, [B, T] or [B, S, T]; or it is a vector: the lengths of the B
-    sequences, the ends and then the starts of the keys of each sequence, or the lengths followed by
-    cumulative lengths. A vector whose length is not known in terms of B must hold the B lengths.
+    The mask is a tensor [B, T] or [B, S, T] with 0 or 1 for each key, or a vector. The vector contains the
+    lengths of the B sequences; or the ends, and then the starts, of the keys of each sequence; or the
+    lengths, and then cumulative lengths. If its length is not known in terms of B, it must contain the B
+    lengths.
     """
     if rank_of(mask) > 3:
         raise i.fail("a mask of 4 axes is not supported", hint="export the model with a mask of 2 or 3 axes")

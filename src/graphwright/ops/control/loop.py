@@ -44,9 +44,9 @@ class Loop(PaddingRule, LoopOp):
     """Repeats its region while a condition is true, at most as often as a trip count says (ONNX: Loop and
     Scan).
 
-    - Operands: the trip count, if ``counted`` (an i64 scalar, or an i64 vector whose length is the count; a
-      static count is the attribute ``trips``); the condition, a bool scalar, if ``conditional``; the initial
-      values of ``carries`` loop-carried values; captured values.
+    - Operands: the trip count, if ``counted``; the condition, a bool scalar, if ``conditional``; the initial
+      values of ``carries`` loop-carried values; captured values. The trip count is an i64 scalar, or the
+      length of an i64 vector. A static count is the attribute ``trips``.
     - Region inputs: the index of the iteration, the loop-carried values, the captured values.
     - Region outputs: the condition of the next iteration, if ``conditional``; the loop-carried values;
       ``scans`` scan outputs.

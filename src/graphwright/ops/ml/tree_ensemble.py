@@ -44,9 +44,10 @@ class TreeEnsemble(Op):
     Operands after x are vectors:
 
     - ``roots``: the root node of each tree;
-    - for each node: the feature, the split, the mode (an index of ``COMPARISONS``), the answer if the feature
-      is NaN, the next node if the answer is yes, the next node if it is no, and the end of the node's votes
-      (they begin where the votes of the node before end);
+    - for each node, the comparison: the feature, the split, the mode (an index of ``COMPARISONS``), and the
+      answer if the feature is NaN;
+    - for each node, the next node if the answer is yes, and the next node if it is no;
+    - for each node, the end of its votes, which begin where the votes of the node before end;
     - for each vote: the target and the weight.
 
     The next node of a leaf is the leaf itself, so every row is at a leaf after ``depth`` steps.

@@ -41,10 +41,11 @@ class MatMulNBits(Arithmetic, Op):
     """``a[..., K] @ w.T`` with the weights w[N, K] = (codes - zeros) * scales.
 
     Operands: a; the codes, u32[N, words], with ``bits`` bits per element, the first element in the low bits;
-    the scales [N, blocks]; and optionally the zero points [N, blocks], u8 or of the dtype of ``a``, by
-    default the middle of the range of codes. A block is ``block`` elements along K, a power of two; the last
-    block is padded. 16-bit floats are multiplied in f32. ``accuracy_level`` is that of ONNX Runtime's op of
-    this name, which packs the codes as bytes: at level 4, kernels may round each block of A to 8 bits.
+    the scales [N, blocks]; and optionally the zero points [N, blocks], u8 or of the dtype of ``a``. By
+    default, the zero point is the middle of the range of codes. A block is ``block`` elements along K, a
+    power of two; the last block is padded. 16-bit floats are multiplied in f32. ``accuracy_level`` is that of
+    ONNX Runtime's op of this name, which packs the codes as bytes: at level 4, kernels may round each block
+    of A to 8 bits.
     """
 
     bits: int = 4

@@ -45,11 +45,13 @@ class TaskTime:
 def task_calls(events: Events) -> Array:
     """The calls of tasks in :meth:`Events.whole_runs`, ordered by start.
 
-    A structured array with the fields ``run``, ``task``, ``plan`` (serial number), ``start``, ``end``,
-    ``busy`` (sum over threads), ``processor`` (CPU time), ``pieces`` (number of recorded chunks), ``slot``
-    and ``thread`` of the chunk that ended last, ``last_start`` (its start), ``first_thread``, ``is_block`` (a
-    branch or a loop, which contains other calls), and ``counted`` (hardware counters). Times are in
-    nanoseconds.
+    A structured array with times in nanoseconds, and the fields:
+
+    - ``run``, ``task`` and ``plan`` (serial numbers), and ``is_block``: a branch or a loop, which contains
+      other calls;
+    - ``start``, ``end``, ``busy`` (the sum over threads), ``processor`` (CPU time), ``pieces`` (the number of
+      recorded chunks), and ``counted`` (hardware counters);
+    - ``first_thread``; of the chunk that ended last, ``slot``, ``thread`` and ``last_start``.
     """
     runs = events.whole_runs()
     plans = dict(zip(runs["run"].tolist(), runs["id"].tolist(), strict=True))

@@ -233,15 +233,15 @@ def worker_process(engine: str, options: Options) -> Iterator[Worker]:
 
 @dataclass(frozen=True)
 class TaskRow:
-    """One task over several runs: the median of its time in a run in ns, all calls of a loop together, and
-    what the cost model says that a call takes one core; 0 where it says nothing.
-    """
+    """One task over several runs."""
 
     task: int
     name: str
     kernel: str
     median_ns: float
+    """The median of its time in a run; the calls of a loop are added up."""
     predicted_ns: int
+    """The time of a call on one core by the cost model; 0 if the model has none."""
 
 
 def task_times(model: Model, feeds: Mapping[str, Array], runs: int = 20, threads: int = 0) -> list[TaskRow]:

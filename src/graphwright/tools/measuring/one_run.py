@@ -1,10 +1,10 @@
 """The script of a process that loads a model and runs it once; ``footprint.py`` watches its memory.
 
 Arguments: engine, model, feeds (an .npz), threads, whether the weights are mapped, and what of graphwright
-is imported first: nothing, the ``runtime``, or that and the ``ops``, which nodes in Python take. It says
-``ready`` when NumPy and the feeds are there, and goes on when it is sent a line; it says ``done`` after the
-run, and ends when it is sent another. It is started by its path, so that nothing of graphwright is imported
-before.
+is imported first: nothing, the ``runtime``, or the runtime and the ``ops``, which nodes in Python need. The
+script prints ``ready`` when NumPy and the feeds are loaded, and continues when it receives a line. It prints
+``done`` after the run, and ends when it receives another line. It is started by its path, so that nothing of
+graphwright is imported before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The C types of dtypes and the helper functions of a translation unit, each defined when it is first used.
 
-A vector of 16 f32 is ``f32x16``. Memory has the *storage* elements of a dtype, registers its *values*: floats
-of at most 16 bits are computed as f32 and rounded after each function, as in NumPy; integers of fewer than 8
-bits are computed in a byte; a bool is 0 or 1 as a scalar, and 0 or -1 in an i32 lane of a vector (a mask).
+A vector of 16 f32 is ``f32x16``. Memory has the *storage* elements of a dtype, registers its *values*. Floats
+of at most 16 bits are computed as f32 and rounded after each function, as in NumPy. Integers of fewer than 8
+bits are computed in a byte. A bool is 0 or 1 as a scalar, and 0 or -1 in an i32 lane of a vector (a mask).
 All other dtypes have the same form in memory and registers.
 """
 

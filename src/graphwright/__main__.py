@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -11,39 +12,55 @@ INTERRUPTED = 130
 """The exit status that shells give a command that SIGINT ended."""
 
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
+
+
 def _end(number: int, frame: object) -> NoReturn:
     """Ends as shells report the signal, and stops compilers and removes temporary files on the way."""
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
     sys.exit(128 + number)
+
+
+def _end_at_once(number: int, frame: object) -> NoReturn:
+    """Ends as shells report the signal. An exception in place of this would crash the extension module that
+    is being imported, such as onnx's.
+    """
+    os._exit(128 + number)
 
 
 def main() -> None:
     """Runs the command. A signal ends it without a traceback, also while its modules are imported."""
 
-    def command() -> None:
+    def load() -> Callable[..., None]:
         from graphwright.tools.cli import app
 
-        app(prog_name="graphwright")
+        return app
 
-    _run(command)
+    _run(load, "graphwright")
 
 
 def autofusion() -> None:
     """Runs the command ``graph-autofusion``, as :func:`main` does."""
 
-    def command() -> None:
+    def load() -> Callable[..., None]:
         from graphwright.tools.graph_autofusion import app
 
-        app(prog_name="graph-autofusion")
+        return app
 
-    _run(command)
+    _run(load, "graph-autofusion")
 
 
-def _run(command: Callable[[], None]) -> None:
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
-            signal.signal(number, _end)
+def _run(load: Callable[[], Callable[..., None]], name: str) -> None:
+    handled = [number for number in ENDING if signal.getsignal(number) in DEFAULTS]  # nohup ignores SIGHUP
+    for number in handled:
+        signal.signal(number, _end_at_once)
+    app = load()
+    for number in handled:
+        signal.signal(number, _end)
     try:
-        command()
+        app(prog_name=name)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

@@ -220,8 +220,7 @@ class GraphReader:
             check_operands(inputs, len(node.output), translation.schema)
         if translation.mapping is None:
             return self._call_of_schema(node, translation, inputs, attributes, scope)
-        key, version, regions = translation.key, translation.version, (self.read_region, self.inline_graph)
-        importer = OnnxNode(node, key, version, scope, location, inputs, attributes, *regions)
+        importer = OnnxNode(node, translation, scope, location, inputs, attributes, self)
         last = next(reversed(scope.builder.graph), None)
         values = _as_list(_imported(translation.mapping, importer))
         if self._foreign is None or not self._foreign.keeps(translation, scope.builder.graph, last):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import onnx
 
 from graphwright.errors import ModelError, UnknownRankError
 from graphwright.frontends.onnx.attributes import value_of
-from graphwright.frontends.onnx.catalog import Key
+from graphwright.frontends.onnx.catalog import Translation
 from graphwright.frontends.onnx.faults import Fault
 from graphwright.frontends.onnx.scope import Attribute, Scope
 from graphwright.ir.build import Builder
@@ -22,8 +22,17 @@ from graphwright.ir.types import TensorType
 
 GUESSED_RANKS = range(7)
 
-Inliner = Callable[[onnx.GraphProto, Scope, str], list[Value]]
-Regions = Callable[[onnx.GraphProto, Scope, str, Sequence[TensorType]], tuple[Graph, list[Value]]]
+
+class SubgraphReader(Protocol):
+    """Reads subgraphs of the model, such as the branches of an If: :class:`.graph.GraphReader`."""
+
+    def read_region(
+        self, proto: onnx.GraphProto, outer: Scope, name: str, receives: Sequence[TensorType] = ()
+    ) -> tuple[Graph, list[Value]]:
+        """A subgraph as a closed region, and the outer values that are its last inputs (captures)."""
+
+    def inline_graph(self, proto: onnx.GraphProto, outer: Scope, name: str) -> list[Value]:
+        """The outputs of a subgraph, which is read into the outer graph."""
 
 
 class OnnxNode:
@@ -32,20 +41,18 @@ class OnnxNode:
     def __init__(
         self,
         proto: onnx.NodeProto,
-        key: Key,
-        version: int,
+        translation: Translation,
         scope: Scope,
         location: str,
         inputs: Sequence[Value | None],
         attributes: dict[str, Attribute],
-        regions: Regions,
-        inliner: Inliner,
+        reader: SubgraphReader,
     ) -> None:
-        self.domain, self.op_type, _ = key
-        self.version = version
+        self.domain, self.op_type, _ = translation.key
+        self.version = translation.version
         self._scope, self._location, self._inputs = scope, location, list(inputs)
         self._attributes, self._outputs = attributes, len(proto.output)
-        self._regions, self._inliner = regions, inliner
+        self._reader = reader
 
     def input(self, index: int) -> Value:
         """Input ``index``. Raises Fault if it is absent."""
@@ -117,12 +124,12 @@ class OnnxNode:
     def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
         """A graph attribute as a closed region, and the outer values that are its last inputs (captures)."""
         attribute = self._graph(name)
-        return self._regions(attribute.proto.g, attribute.scope, name, receives)
+        return self._reader.read_region(attribute.proto.g, attribute.scope, name, receives)
 
     def inline(self, name: str) -> list[Value]:
         """Inlines a graph attribute, for a branch that is known to run. Returns its outputs."""
         attribute = self._graph(name)
-        return self._inliner(attribute.proto.g, attribute.scope, name)
+        return self._reader.inline_graph(attribute.proto.g, attribute.scope, name)
 
     def fail(self, message: str, hint: str = "") -> Exception:
         """The exception for ``raise i.fail("...")``: a fault of this node. Reading continues with the next

@@ -70,6 +70,7 @@ class _Parser(AttributeParser):
     # ---- module
 
     def module_text(self) -> Module:
+        """``module { SECTION ... }``"""
         sections = {
             "metadata": self.metadata,
             "hint": self.hint,
@@ -92,16 +93,19 @@ class _Parser(AttributeParser):
         return self.module
 
     def metadata(self) -> None:
+        """``"KEY" = "TEXT"``"""
         key = self.string()
         self.expect("=")
         self.module.metadata[key] = self.string()
 
     def hint(self) -> None:
+        """``"NODE" = "HINT"``"""
         source = self.string()
         self.expect("=")
         self.module.hints[source] = self.string()
 
     def symbol(self) -> None:
+        """``NAME in [LOW, HIGH] multiple of NUMBER``"""
         name, bounds = self.token_of("name", "a symbol's name"), Range()
         if self.accept("in"):
             self.expect("[")
@@ -115,6 +119,7 @@ class _Parser(AttributeParser):
             self.module.symbols.multiples[name] = self.integer()
 
     def constraint(self, known: dict[Constraint, None]) -> None:
+        """``DIM RELATION DIM at "NODE"``"""
         left = parse_dim(self.source_until(*RELATIONS))
         relation = self.take().text
         start = self.at
@@ -124,6 +129,7 @@ class _Parser(AttributeParser):
         known.setdefault(Constraint(relation, left, right, self.string()))
 
     def signature(self) -> None:
+        """``NAME(ROLE, ...) output NUMBER is input NUMBER, ... input NUMBER starts as #LABEL, ...``"""
         name = self.name()
         self.expect("(")
         roles = tuple(Role(role) for role in self.listed(lambda: self.token_of("name", "a role"), ")"))
@@ -148,6 +154,7 @@ class _Parser(AttributeParser):
     # ---- constants
 
     def constant(self) -> None:
+        """``#LABEL: TYPE = ARRAY``"""
         label = self.token_of("constant", "a constant's label such as #w")
         if label in self.labels:
             self.fail(f"{label} is declared twice")
@@ -157,6 +164,7 @@ class _Parser(AttributeParser):
         self.labels[label] = self.module.constants.add(self.array(label, type))
 
     def array(self, label: str, type: TensorType) -> Array:
+        """``...`` if elided, ``splat ELEMENT``, ``base64 "TEXT"``, ``[ELEMENT, ...]``, or one element."""
         if not type.is_static:
             self.fail("a constant needs a shape of numbers")
         shape = type.sizes
@@ -180,6 +188,7 @@ class _Parser(AttributeParser):
             self.fail(f"bad base64: {error}")
 
     def elided_array(self, label: str, type: TensorType) -> Array:
+        """The array of the passed constants whose digest begins with ``label``."""
         if self.elided is None:
             self.fail(f"the tensor of {label} is left out: print with constants='full', or pass constants=")
         found = [ref for ref in self.elided if ref.digest.startswith(label[1:])]
@@ -209,6 +218,7 @@ class _Parser(AttributeParser):
     # ---- graphs
 
     def graph(self) -> Graph:
+        """``NAME(INPUT, ...) { NODE ... return OPERAND as "NAME", ... }``"""
         graph = Graph(self.name())
         values: dict[str, Value] = {}
         self.expect("(")
@@ -228,6 +238,7 @@ class _Parser(AttributeParser):
         return graph
 
     def graph_input(self, graph: Graph, values: dict[str, Value]) -> None:
+        """``%LABEL: TYPE``, with a layout and a device."""
         label = self.new_label(values)
         self.expect(":")
         type, layout, device = self.typed()
@@ -236,6 +247,7 @@ class _Parser(AttributeParser):
         values[label] = value
 
     def new_label(self, values: dict[str, Value]) -> str:
+        """``%LABEL`` of a value that is not defined yet."""
         if self.now.text in values:
             self.fail(
                 f"{self.now.text} is defined twice; write a second value of that name as {self.now.text}~1"
@@ -243,6 +255,7 @@ class _Parser(AttributeParser):
         return self.token_of("value", "a value such as %x")
 
     def node(self, graph: Graph, values: dict[str, Value]) -> None:
+        """``%LABEL, ... = OP(OPERAND, ...): TYPE, ... name "NAME" from "SOURCE", ... { GRAPH ... }``"""
         labels: list[str] = []
         while self.now.kind == "value":
             labels.append(self.new_label(values))
@@ -268,6 +281,7 @@ class _Parser(AttributeParser):
         graph.append(node)
 
     def operand(self, values: dict[str, Value]) -> Value | None:
+        """``%LABEL`` of a defined value, or ``_`` for an absent operand."""
         if self.accept("_"):
             return None
         value = values.get(self.now.text)
@@ -281,6 +295,7 @@ class _Parser(AttributeParser):
         return value
 
     def node_types(self, count: int) -> list[tuple[TensorType, Layout | None, str]]:
+        """``: TYPE, ...`` for ``count`` results."""
         if not count:
             return []
         self.expect(":")
@@ -291,6 +306,7 @@ class _Parser(AttributeParser):
         return types
 
     def strings(self) -> list[str]:
+        """``"TEXT", ...``"""
         texts = [self.string()]
         while self.accept(","):
             texts.append(self.string())

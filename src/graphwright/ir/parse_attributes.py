@@ -32,6 +32,7 @@ class AttributeParser(TokenStream):
         """The constants that were declared, by label."""
 
     def op_head(self) -> tuple[type[Op], dict[str, Any]]:
+        """``NAME[ATTRIBUTE, ...]``: the class of an op, and its attributes."""
         name = self.name()
         try:
             cls = op_class(name)
@@ -47,22 +48,26 @@ class AttributeParser(TokenStream):
         return cls, attributes
 
     def attribute(self, scope: type[Any]) -> tuple[str, Any]:
+        """``NAME=VALUE``"""
         name = self.token_of("name", "an attribute's name")
         self.expect("=")
         return name, self.value(scope)
 
     def make(self, cls: Callable[..., T], attributes: dict[str, Any]) -> T:
+        """An instance of ``cls``, or a fault at the current position."""
         try:
             return cls(**attributes)
         except TypeError as error:
             self.fail(str(error))
 
     def typed(self) -> tuple[TensorType, Layout | None, str]:
+        """``TYPE layout LAYOUT on "DEVICE"``"""
         type = self.tensor_type()
         layout = self.layout() if self.accept("layout") else None
         return type, layout, self.string() if self.accept("on") else ""
 
     def tensor_type(self) -> TensorType:
+        """``DTYPE[DIM, ...]``"""
         start = self.now.start
         while self.now.text != "]":
             self.take()
@@ -70,6 +75,7 @@ class AttributeParser(TokenStream):
         return _typed(self.text[start : self.tokens[self.at - 1].end])
 
     def layout(self) -> Layout:
+        """``(AXIS ..., AXIS/SIZE, ..., zero)``: the order of axes, the blocks, whether padding is zero."""
         order: list[int] = []
         blocks: list[tuple[int, int]] = []
         self.expect("(")
@@ -121,6 +127,7 @@ class AttributeParser(TokenStream):
             self.fail(f"{name} is not a dtype")
 
     def constant_ref(self) -> ConstRef:
+        """``#LABEL`` of a declared constant."""
         ref = self.labels.get(self.now.text)
         if ref is None:
             self.fail(f"no constant is called {self.now.text}")
@@ -156,6 +163,7 @@ class AttributeParser(TokenStream):
         return known
 
     def enum_member(self, scope: type[Any]) -> enum.Enum:
+        """``CLASS.MEMBER``"""
         name, member = self.now.text.rsplit(".", 1)
         cls = self.known_class(scope, name)
         if not issubclass(cls, enum.Enum) or member not in cls.__members__:
@@ -164,6 +172,7 @@ class AttributeParser(TokenStream):
         return cls.__members__[member]
 
     def instance(self, scope: type[Any]) -> Any:
+        """``CLASS(NAME=VALUE, ...)``"""
         cls = self.known_class(scope, self.now.text)
         if not dataclasses.is_dataclass(cls) or issubclass(cls, Op | DType):
             self.fail(f"{self.now.text} is not a dataclass of attributes")

@@ -47,6 +47,7 @@ class _Parser(ExpressionParser):
     # declarations
 
     def kernel(self) -> Kernel:
+        """``kernel NAME(PARAMETER, ...) sizes(NAME, ...) BODY``"""
         self.expect("kernel")
         name = self.name()
         self.expect("(")
@@ -59,6 +60,7 @@ class _Parser(ExpressionParser):
         return Kernel(name, tuple(parameters), tuple(sizes), body)
 
     def parameter(self) -> Buffer:
+        """``NAME: DTYPE[DIM, ...]``, with strides and a level where they are not the default."""
         buffer = self.buffer(Level.GLOBAL)
         if self.peek() in (",", ")"):
             return buffer
@@ -86,6 +88,7 @@ class _Parser(ExpressionParser):
     # statements
 
     def body(self) -> tuple[Statement, ...]:
+        """``{ STATEMENT ... }``; names that are declared in it end with it."""
         self.expect("{")
         outer = dict(self.buffers), dict(self.bindings)
         statements: list[Statement] = []
@@ -97,6 +100,7 @@ class _Parser(ExpressionParser):
         return tuple(statements)
 
     def statement(self) -> Statement:
+        """A binding ``NAME = VALUE``, an allocation ``BUFFER = NUMBER``, an assignment, or a loop."""
         following = self.peek(1)
         if following == "=":
             name = self.name()
@@ -114,6 +118,7 @@ class _Parser(ExpressionParser):
         self.fail(f"{self.peek()!r} does not begin a statement")
 
     def loop(self) -> Loop:
+        """``KIND AXIS < DIM step NUMBER BODY``"""
         kind, axis = Kind(self.name()), self.name()
         self.expect("<")
         extent = self.dim("{", "step")
@@ -121,6 +126,7 @@ class _Parser(ExpressionParser):
         return Loop(axis, kind, extent, self.body(), step)
 
     def assignment(self) -> Statement:
+        """``ELEMENT = VALUE``, ``ELEMENT COMBINER= VALUE``, or a call of a microkernel."""
         start = self.at
         self.at += 2
         self.at = self.stop("]") + 1
@@ -137,6 +143,7 @@ class _Parser(ExpressionParser):
         return Accumulate(buffer, index, combiner, value, mask)
 
     def call(self) -> Call:
+        """``TILE += NAME(TILE, ...)``"""
         out = self.tile()
         self.expect("+=")
         microkernel = self.name()
@@ -145,6 +152,7 @@ class _Parser(ExpressionParser):
         return Call(microkernel, out, tuple(operands))
 
     def tile(self) -> Tile:
+        """``NAME[OFFSET:SIZE, ...]``, followed by ``.T`` if it is transposed."""
         buffer = self.known_buffer()
         self.expect("[")
         ranges = self.listed(self.tile_range, "]")

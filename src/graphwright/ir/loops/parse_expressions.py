@@ -27,6 +27,7 @@ class ExpressionParser(KernelTokens):
         self.bindings: dict[str, DType] = {}
 
     def known_buffer(self) -> Buffer:
+        """The name of a declared buffer."""
         name = self.name()
         if name not in self.buffers:
             self.at -= 1
@@ -34,6 +35,7 @@ class ExpressionParser(KernelTokens):
         return self.buffers[name]
 
     def element(self) -> tuple[Buffer, tuple[Index, ...], Scalar | None, float]:
+        """``NAME[INDEX, ... where MASK else NUMBER]``: the buffer, the index, the mask, the number."""
         buffer = self.known_buffer()
         self.expect("[")
         index: list[Index] = []
@@ -49,6 +51,7 @@ class ExpressionParser(KernelTokens):
         return buffer, tuple(index), mask, other
 
     def index(self) -> Index:
+        """A size expression of axes, or an integer value."""
         stop = self.stop(",", "]", "where")
         inside = [token.text for token in self.tokens[self.at : stop]]
         bound = any(a in self.bindings and b != "(" for a, b in zip(inside, [*inside[1:], ""], strict=True))
@@ -57,6 +60,7 @@ class ExpressionParser(KernelTokens):
         return self.dim(",", "]", "where")
 
     def typed(self, value: _Value, dtype: DType | None) -> Scalar:
+        """``value`` with ``dtype`` if it is a literal without one."""
         if isinstance(value, Scalar):
             return value
         if dtype is None:
@@ -64,6 +68,7 @@ class ExpressionParser(KernelTokens):
         return Const(value, dtype)
 
     def number(self) -> float:
+        """A literal without a dtype."""
         value = self.expression(UNARY)
         if isinstance(value, Const) and value.dtype == BOOL:
             return value.value
@@ -72,6 +77,7 @@ class ExpressionParser(KernelTokens):
         return value
 
     def expression(self, level: int = 0) -> _Value:
+        """Values joined by infix operators of at least the precedence ``level``."""
         left = self.unary()
         while self.peek() in _FUNCTION_OF and _FUNCTION_OF[self.peek()][1] >= max(level, 1):
             function, own = _FUNCTION_OF[self.take().text]
@@ -79,11 +85,13 @@ class ExpressionParser(KernelTokens):
         return left
 
     def applied(self, function: str, *operands: _Value) -> Scalar:
+        """A function of operands, of which at least one has a dtype."""
         if not any(isinstance(o, Scalar) for o in operands):
             self.fail("literals alone need a dtype, as in 1.0:f32 + 2.0")
         return apply(function, *operands)
 
     def unary(self) -> _Value:
+        """An atom, or a minus sign before a value."""
         if self.accept("-"):
             if re.match(r"[\d.]|inf$|nan$", self.peek()):
                 return self.literal(-1)
@@ -91,6 +99,7 @@ class ExpressionParser(KernelTokens):
         return self.atom()
 
     def literal(self, sign: int) -> _Value:
+        """``NUMBER`` or ``NUMBER:DTYPE``, times ``sign``."""
         text = self.take().text
         special = {"inf": math.inf, "nan": math.nan}.get(text)
         value = special if special is not None else float(text) if re.search("[.eE]", text) else int(text)
@@ -104,6 +113,7 @@ class ExpressionParser(KernelTokens):
         return Const(value, DTYPES[dtype])
 
     def atom(self) -> _Value:
+        """A literal, a value in parentheses, ``@INDEX``, a function, an element of a buffer, or a binding."""
         head, following = self.peek(), self.peek(1)
         if re.match(r"[\d.]", head) or head in ("inf", "nan"):
             return self.literal(1)
@@ -124,6 +134,7 @@ class ExpressionParser(KernelTokens):
         self.fail(f"{head or 'the end'!r} is not a value here (an index expression needs @)")
 
     def position(self) -> Position:
+        """``NAME`` or ``(DIM)`` after ``@``: an index expression as a value."""
         if not self.accept("("):
             return Position(parse_dim(self.take().text))
         index = self.dim(")")
@@ -131,6 +142,7 @@ class ExpressionParser(KernelTokens):
         return Position(index)
 
     def function(self) -> Scalar:
+        """``NAME(VALUE, ...)``; the name of a dtype is a cast."""
         name = self.name()
         self.expect("(")
         operands = self.listed(self.expression, ")")

@@ -11,26 +11,26 @@ extern "C" {
 namespace {
 
 /* What the events of the active recording refer to; guarded by the GIL. */
-struct Told {
+struct Referents {
     int readers = 0;
     nb::object plans, texts; /* serial -> (about, numbers); text -> number */
 };
-Told *told = nullptr; /* never freed: the interpreter may end before the last thread */
+Referents *referents = nullptr; /* never freed: the interpreter may end before the last thread */
 
 void join() {
-    if (!told)
-        told = new Told;
-    if (told->readers++ > 0)
+    if (!referents)
+        referents = new Referents;
+    if (referents->readers++ > 0)
         return;
-    told->plans = nb::dict();
-    told->texts = nb::dict();
+    referents->plans = nb::dict();
+    referents->texts = nb::dict();
 }
 
 void leave() {
-    if (--told->readers > 0)
+    if (--referents->readers > 0)
         return;
-    told->plans = nb::object();
-    told->texts = nb::object();
+    referents->plans = nb::object();
+    referents->texts = nb::object();
 }
 
 int checked_counter(int counter) {
@@ -63,8 +63,8 @@ struct Recording {
         if (!recording)
             throw std::bad_alloc();
         join();
-        plans = told->plans;
-        texts = told->texts;
+        plans = referents->plans;
+        texts = referents->texts;
         for (gw_event_buffer *b = gw_last_buffer(recording); b; b = gw_buffer_before(b))
             before[b] = {gw_buffer_count(b), gw_buffer_lost(b)};
         lost_before = gw_recording_lost(recording);
@@ -105,8 +105,8 @@ struct Recording {
 
 /* The number of `text` in the active recording. */
 int64_t number_of(nb::handle text) {
-    nb::object found = nb::steal(PyObject_CallMethod(told->texts.ptr(), "setdefault", "On", text.ptr(),
-                                                     PyDict_GET_SIZE(told->texts.ptr())));
+    nb::object found = nb::steal(PyObject_CallMethod(referents->texts.ptr(), "setdefault", "On", text.ptr(),
+                                                     PyDict_GET_SIZE(referents->texts.ptr())));
     if (!found.is_valid())
         throw nb::python_error();
     return nb::cast<int64_t>(found);
@@ -116,7 +116,7 @@ int64_t number_of(nb::handle text) {
 void record(int kind, nb::str text, int64_t start, int64_t end, int64_t a, int64_t b) {
     if (kind < GW_EVENT_OTHERS)
         throw nb::value_error("the kind is reserved for the runtime");
-    if (!gw_is_recording() || !told || told->readers == 0)
+    if (!gw_is_recording() || !referents || referents->readers == 0)
         return;
     const gw_event event = {start, end, kind, 0, 0, number_of(text), a, b, 0, {}};
     gw_note(&event);
@@ -126,9 +126,9 @@ void record(int kind, nb::str text, int64_t start, int64_t end, int64_t a, int64
 
 /* If memory is exhausted, the events remain and readers report an unknown plan. */
 void note_plan(const Program &p, const gw_plan *plan) try {
-    if (!told || told->readers == 0)
+    if (!referents || referents->readers == 0)
         return;
-    nb::object plans = told->plans, serial = nb::int_(plan->serial);
+    nb::object plans = referents->plans, serial = nb::int_(plan->serial);
     if (PyDict_Contains(plans.ptr(), serial.ptr()) == 0)
         plans[serial] = nb::make_tuple(p.about, plan_info(p, plan));
 } catch (nb::python_error &) { /* clears the Python error */

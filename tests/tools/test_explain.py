@@ -87,12 +87,40 @@ def test_why_not_gives_the_first_refusal_between_two_nodes(folder: Path) -> None
     reduction = said(package, "--why-not", "relu", "sum")
     assert reduction.splitlines() == [
         "relu -> sum: a reduction needs whole rows; the contraction stores tiles [FUSE_EPILOGUE_REDUCTION]",
-        "  a reduction needs whole rows; the contraction stores tiles",
         "  a merge would save 512 B in a run",
     ]
     assert said(package, "--why-not", "sum", "relu") == reduction
     assert said(package, "--why-not", "product", "sum") == reduction
     assert "[FUSE_RULE_OFF]" in said(folder / "none.om", "--why-not", "product", "relu")
+
+
+def test_sizes_do_not_change_a_package(folder: Path) -> None:
+    done = graphwright("explain", folder / "m.om", "--shape", "x:8,16")
+    assert done.exit_code == 2 and "--shape" in done.stderr and ".onnx" in done.stderr
+
+
+def test_layout_conversions_are_stated(tmp_path: Path) -> None:
+    """They move bytes that no op of the model does: reads and writes of images of 64 channels."""
+    weights = np.ones((64, 64, 3, 3), np.float32)
+    image = ["n", 64, 56, 56]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, image) for name in "xy"]
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "c", pads=[1, 1, 1, 1])
+    graph = helper.make_graph(
+        [
+            node,
+        ],
+        "g",
+        infos[:1],
+        infos[1:],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "c.onnx",
+    )
+    shown = " ".join(said(tmp_path / "c.onnx", "--shape", "x:1,64,56,56").split())
+    moved = 4 * 64 * 56 * 56 / 2**20
+    assert f"reads and writes {6 * moved:.1f} MiB ({4 * moved:.1f} MiB for layout conversions)" in shown
 
 
 def test_unknown_nodes_are_named_at_once(folder: Path) -> None:

@@ -21,7 +21,7 @@ from graphwright.tools.console import note, say
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.measuring.measurement import measure
-from graphwright.tools.models import ModelFlags
+from graphwright.tools.models import ModelFlags, is_package
 from graphwright.tools.reports.explain_html import page
 from graphwright.tools.reports.explanation import FORMAT, Explanation
 from graphwright.tools.reports.fusion_table import show_changes, show_fusion, show_why_not
@@ -190,6 +190,9 @@ def _show_section(package: Package, name: str, *, as_json: bool) -> None:
 
 def _package(path: Path, flags: ModelFlags, options: Options) -> Package:
     """The package in a file, without loading its kernels; another model is compiled."""
+    if flags.shape and is_package(path):
+        message = "a package is compiled already: give the .onnx model, or --measure, which runs these sizes"
+        raise typer.BadParameter(message, param_hint="--shape")
     return flags.read_package(path, options) or flags.open_entry(path, options).alone()
 
 

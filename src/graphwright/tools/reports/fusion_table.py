@@ -10,7 +10,7 @@ from typing import Final
 
 from graphwright.fusion.decisions import Decision, Verdict
 from graphwright.ir.names import sources_text
-from graphwright.tools.console import bytes_text, say, table
+from graphwright.tools.console import bytes_text, paragraph, say, table
 from graphwright.tools.reports.explanation import Explanation, changes
 from graphwright.tools.reports.model_tables import traffic_line
 
@@ -23,7 +23,7 @@ _NAME: Final = 36
 
 def show_fusion(explained: Explanation) -> None:
     """Prints the bytes that kernels move, the largest gains by rule, and the largest misses by code."""
-    say(traffic_line(explained.nodes, explained.module))
+    say(paragraph(traffic_line(explained.nodes, explained.module), 4))
     rows = [
         ["saved", *_line(explained, head, found)] for head, found in explained.groups(Verdict.TAKEN)[:GAINS]
     ]
@@ -50,7 +50,9 @@ def _line(explained: Explanation, head: str, found: Sequence[Decision]) -> list[
 
 
 def _nodes(decision: Decision, limit: int = 1000) -> str:
-    return " -> ".join(sources_text(node, limit) for node in decision.edit.nodes)
+    """Its nodes; parts of one node, such as a softmax, have one name."""
+    names = [sources_text(node, limit) for node in decision.edit.nodes]
+    return " -> ".join(names) if len(names) == 1 or len(set(names)) > 1 else f"inside {names[0]}"
 
 
 def show_why_not(explained: Explanation, first: str, second: str) -> None:
@@ -65,7 +67,8 @@ def show_why_not(explained: Explanation, first: str, second: str) -> None:
         say("no value passes from one to the other: only adjacent nodes are merged")
         return
     say(f"{_nodes(found)}: {found.why} [{found.code.value}]")
-    say(f"  {found.code.means}")
+    if found.code.means != found.why:
+        say(f"  {found.code.means}")
     if found.bytes_saved is not None:
         say(f"  a merge would save {bytes_text(explained.bytes_of(found))} in a run")
     if found.predicted is not None:

@@ -22,6 +22,10 @@ MOST_OTHERS: Final = 2
 """The most candidates of a task that are shown in addition to the chosen one."""
 MOST_NAMES: Final = 3
 _NAME: Final = 40
+_HEAD: Final = (
+    "predicted time of a task on one core, its kernel and nodes; "
+    "then the candidates that were not chosen, and why"
+)
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ def show_kernels(package: Package) -> None:
         equal.setdefault(key, []).append(task)
     groups = sorted(equal.values(), key=lambda tasks: -len(tasks) * (tasks[0].predicted_ns or 0))
     if groups:
-        say("predicted time on one core, kernel and nodes; then the candidates that were not chosen, and why")
+        say(paragraph(_HEAD))
     for tasks in groups[:MOST_TASKS]:
         say("\n".join(map(paragraph, _lines(tasks))))
     if left := sum(map(len, groups[MOST_TASKS:])):

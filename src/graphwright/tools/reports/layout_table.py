@@ -23,7 +23,7 @@ from graphwright.ops.core.transpose import Transpose
 from graphwright.package.package import Package
 from graphwright.records import dataclass
 from graphwright.support.spelling import counted
-from graphwright.tools.console import bytes_text, duration_text, note, say, table
+from graphwright.tools.console import bytes_text, duration_text, note, paragraph, say, table
 
 MOST_ROWS: Final = 10
 """The most requests and conversions that are shown, which are the largest ones."""
@@ -112,7 +112,7 @@ def show_layouts(package: Package) -> None:
     """Shows the values by layout, then requests and conversions, the largest first."""
     found = Layouts.of(package)
     for layout, names in sorted(found.values.items(), key=lambda item: -len(item[1])):
-        say(f"{counted(len(names), 'value')} in {layout}: {_names(names)}")
+        say(paragraph(f"{counted(len(names), 'value')} in {layout}: {_names(names)}", 4))
     constants = sum(map(len, found.weights.values()))
     packed = constants - len(found.weights.get(ROWS, ()))
     if packed:

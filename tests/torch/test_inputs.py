@@ -124,6 +124,17 @@ def test_nested_tensors() -> None:
     close(compiled(lambda x: x * 2)(ragged).unbind(), [2 * each for each in ragged.unbind()])
 
 
+def test_gradients_of_nested_tensors() -> None:
+    """Results have the row lengths of the argument: PyTorch compares the tensors of offsets by identity."""
+    rows = [torch.randn(2, 3), torch.randn(4, 3)]
+    ragged = torch.nested.nested_tensor(rows, layout=torch.jagged, requires_grad=True)
+    weight = torch.randn(3, 3, requires_grad=True)
+    result = compiled(lambda x: (x @ weight).sin())(ragged)
+    assert result.shape == ragged.shape
+    result.values().sum().backward()
+    close(weight.grad, torch.cat(rows).T @ (torch.cat(rows) @ weight).cos())
+
+
 def test_results_share_memory_as_in_eager_mode() -> None:
     def call(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = x + 1

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from graphwright.frontends.torch.graph import COPY_BACK, argument_symbols
+from graphwright.frontends.torch.interface import Argument
 from graphwright.frontends.torch.types import Unsupported, dim_from, size_hint
 from graphwright.ir.symbols import Dim, floordiv, names_in
 from graphwright.records import dataclass
@@ -79,9 +80,11 @@ class Base:
 
 @dataclass(frozen=True)
 class Views:
-    """For each result of a graph, its view, or its number among the results of the compiled graph."""
+    """For each result of a graph: its view, the argument that it is, or its number among the results of the
+    compiled graph.
+    """
 
-    results: tuple[View | int, ...]
+    results: tuple[View | Argument | int, ...]
     bases: tuple[Base, ...]
 
     def restoring(
@@ -101,13 +104,15 @@ class Views:
 
     def _result(
         self,
-        result: View | int,
+        result: View | Argument | int,
         results: Sequence[Any],
         arguments: Sequence[Any],
         number: Callable[[Dim, Sequence[Any]], int],
     ) -> Any:
         if isinstance(result, int):
             return results[result]
+        if isinstance(result, Argument):
+            return arguments[result.position]
         return result.of((arguments if result.of_argument else results)[result.base], number, arguments)
 
 
@@ -123,11 +128,13 @@ def take_views(module: fx.GraphModule) -> Views | None:
     positions = {node: k for k, node in enumerate(graph.find_nodes(op="placeholder"))}
     positions |= {value: positions[argument] for value, argument in _written(graph).items()}
     kept: dict[Any, int] = {}
-    found: list[View | int] = []
+    found: list[View | Argument | int] = []
     for k, result in enumerate(results):
         base = bases.get(k)
         if base is None:
             found.append(kept.setdefault(result if isinstance(result, fx.Node) else (k, result), len(kept)))
+        elif base is result and base in positions:
+            found.append(Argument(positions[base]))
         elif base in positions:
             found.append(_view(result, base, positions[base], of_argument=True))
         elif base is result:

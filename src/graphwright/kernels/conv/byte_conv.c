@@ -179,7 +179,7 @@ static int32_t run_tile(const struct conv *g, const struct block *o, const struc
     const int64_t vectors = ceildiv(c.cols, VL);
     const int32_t *sums = b->sums + p * NR;
     int32_t *y = g->y + o->image * s->y_n + channel * s->y_c + c.at;
-    int32_t out[TILE_ROWS * OUT_LD];
+    int32_t out[TILE_ROWS * OUT_LD] __attribute__((aligned(64)));
     struct byte_tile t = {.from = start, .from_rows = 1, .to = out, .to_ld = OUT_LD};
     t.ahead = w + ahead; /* the next tile: weights are rarely in the cache */
     t.ahead_lines = ahead ? TILE_ROWS * RUN / 64 : 0;

@@ -33,7 +33,7 @@ static void read_weights(const struct conv *g, int64_t channel, struct weights *
     }
 }
 
-/* Where the words of a tile come from: expanded rows, or the plane. */
+/* Where the words of a tile come from. */
 struct source {
     const struct conv *conv;
     const struct weights *weights;
@@ -44,18 +44,18 @@ struct source {
     int64_t column;          /* the first output column of the tile */
 };
 
-/* The words of a vector of outputs at column c, for the input rows from `row` of the tile. */
+/* The words of the vector of outputs at column c, from input row `row` of the tile on. */
 struct words {
     const uint32_t *expanded;
     const struct row *rows;
     const uint8_t *pixels;
-    const uint64_t *inside;
+    const uint64_t *inside; /* the bytes of each word whose columns are in the image */
 };
 
-GW_INLINE struct words words_of_vector(const struct source *s, int64_t row, int64_t c, int64_t count,
-                                       const enum form form) {
+GW_INLINE struct words words_at(const struct source *s, int64_t row, int64_t c, int64_t count,
+                                const enum form form) {
     const struct conv *g = s->conv;
-    if (form != PERMUTED)
+    if (form < PERMUTED_ROW)
         return (struct words){.expanded = s->expanded + (s->row + row) * count * g->columns + s->column + c};
     const struct permutation *p = s->permutation;
     return (struct words){
@@ -69,10 +69,11 @@ GW_INLINE struct words words_of_vector(const struct source *s, int64_t row, int6
 GW_INLINE vi word_at(const struct source *s, const struct words *w, int64_t row, int64_t word, int64_t count,
                      const enum form form) {
     const struct conv *g = s->conv;
-    if (form != PERMUTED)
+    if (form < PERMUTED_ROW)
         return vi_load((const int32_t *)(const void *)(w->expanded + (row * count + word) * g->columns));
     const uint8_t *first = w->pixels + w->rows[row].at + 4 * word * g->s.dilation_w;
-    return permuted(g, s->permutation, first, w->rows[row].inside & w->inside[word]);
+    const uint64_t inside = form == PERMUTED_ROW ? w->inside[word] : w->inside[word] & w->rows[row].inside;
+    return permuted(g, s->permutation, first, inside);
 }
 
 GW_INLINE vi dot(vi sums, vi x, uint32_t word, const enum form form) {
@@ -88,10 +89,11 @@ GW_INLINE vi dot(vi sums, vi x, uint32_t word, const enum form form) {
  * is stored first, since it can reach into the next row. */
 GW_INLINE void sum_rows(const struct source *s, int64_t from, int64_t cols, const int64_t rows,
                         const int64_t kh, const int64_t count, const int64_t stride, const int64_t dilation,
-                        const enum form form, int64_t pitch, int32_t *to) {
+                        const enum form form, int64_t pitch, int32_t *restrict to) {
     const int64_t reach = (rows - 1) * stride + kh;
-    for (int64_t c = (cols - 1) / VL * VL; c >= 0; c -= VL) {
-        const struct words words = words_of_vector(s, from, c, count, form);
+    const int64_t last = form == PERMUTED_ROWS ? 0 : (cols - 1) / VL * VL;
+    for (int64_t c = last; c >= 0; c -= VL) {
+        const struct words words = words_at(s, from, c, count, form);
         vi sums[ROWS];
         for (int64_t r = 0; r < ROWS; r++)
             sums[r] = vi_set1(s->weights->start);
@@ -127,7 +129,7 @@ GW_INLINE void sum_blocks(const struct source *s, int64_t cols, int64_t rows, co
 GW_INLINE void sum_tile(const struct source *s, int64_t cols, int64_t rows, const enum form form,
                         int32_t *to) {
     const struct byte_depthwise_args *a = &s->conv->s;
-    const int64_t height = form == PERMUTED ? s->permutation->height : 1;
+    const int64_t height = form == PERMUTED_ROWS ? s->permutation->height : 1;
     const int64_t kh = a->kh, stride = a->stride_h * height, dilation = a->dilation_h;
     const int64_t count = s->weights->count;
     const int64_t of_3 = form == PAIRS ? 2 : 1, of_5 = form == PAIRS ? 3 : 2; /* words of 3 and 5 taps */
@@ -156,8 +158,13 @@ VNNI_TARGET static void sum_quads(const struct source *s, int64_t cols, int64_t 
     sum_tile(s, cols, rows, QUADS, to);
 }
 
-PERMUTE_TARGET static void sum_permuted(const struct source *s, int64_t cols, int64_t rows, int32_t *to) {
-    sum_tile(s, cols, rows, PERMUTED, to);
+PERMUTE_TARGET static void sum_permuted_row(const struct source *s, int64_t cols, int64_t rows, int32_t *to) {
+    sum_tile(s, cols, rows, PERMUTED_ROW, to);
+}
+
+PERMUTE_TARGET static void sum_permuted_rows(const struct source *s, int64_t cols, int64_t rows,
+                                             int32_t *to) {
+    sum_tile(s, cols, rows, PERMUTED_ROWS, to);
 }
 
 /* Passes a tile of pixels to the hook, or stores it. */
@@ -173,12 +180,13 @@ static int32_t run_block(const struct block *o, struct source *s) {
     static void (*const SUMS[])(const struct source *, int64_t, int64_t, int32_t *) = {
         [PAIRS] = sum_pairs,
         [QUADS] = sum_quads,
-        [PERMUTED] = sum_permuted,
+        [PERMUTED_ROW] = sum_permuted_row,
+        [PERMUTED_ROWS] = sum_permuted_rows,
     };
     const enum form form = s->weights->form;
     int32_t tile[TILE_COLUMNS + VL] __attribute__((aligned(64)));
     const struct conv *g = s->conv;
-    const int64_t ow = g->s.ow, height = form == PERMUTED ? s->permutation->height : 1;
+    const int64_t ow = g->s.ow, height = form == PERMUTED_ROWS ? s->permutation->height : 1;
     for (int64_t row = o->first; row < o->last; row += g->tile_rows)
         for (int64_t col = 0; col < ow; col += TILE_COLUMNS) {
             const int64_t rows = smaller(o->last - row, g->tile_rows), cols = smaller(ow - col, TILE_COLUMNS);
@@ -208,7 +216,7 @@ static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8
     struct weights w = {.room = (uint32_t *)(void *)scratch};
     uint8_t *rest = scratch + ceildiv(s->kh * ceildiv(s->kw, 2), 2) * 8;
     struct permutation p = {.rest = rest};
-    if (g->form == PERMUTED)
+    if (g->form >= PERMUTED_ROW)
         p = permutation_at(g, ceildiv(s->kw, 4), rest);
     uint32_t *expanded = (uint32_t *)(void *)p.rest;
     struct source source = {.conv = g, .weights = &w, .expanded = expanded, .permutation = &p};
@@ -216,8 +224,8 @@ static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8
         const struct block o = block_of(g, unit);
         if (unit == begin || o.first == 0)
             read_weights(g, o.channel, &w);
-        if (w.form == PERMUTED)
-            source.plane = plane_of(g, &o, &p);
+        if (w.form >= PERMUTED_ROW)
+            source.plane = padded_plane(g, &o, &p);
         else
             expand(g, &o, &w, expanded);
         const int32_t error = run_block(&o, &source);
@@ -239,19 +247,22 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
     if (begin >= end)
         return 0;
     memcpy(&g.s, arg, sizeof g.s);
-    g.form = form == PERMUTED && !can_permute(&g.s) ? QUADS : form;
+    if (form >= PERMUTED_ROW)
+        form = !can_permute(&g.s) ? QUADS : vector_rows(&g.s) == 1 ? PERMUTED_ROW : PERMUTED_ROWS;
+    g.form = form;
     g.columns = ceildiv(g.s.ow, VL) * VL;
     g.rows = smaller(g.s.oh, g.s.ow < UNIT_PIXELS ? UNIT_PIXELS / g.s.ow : 1);
     g.blocks = ceildiv(g.s.oh, g.rows);
     g.tile_rows = g.s.ow < TILE_COLUMNS ? TILE_COLUMNS / g.s.ow : 1;
-    g.tile_rows -= g.tile_rows % vector_rows(&g.s);
+    const int64_t together = ROWS * vector_rows(&g.s);
+    g.tile_rows -= g.tile_rows % (g.tile_rows < together ? 1 : together);
     g.flip = g.s.x_signed ? 128 : 0;
     g.zero = zero_at(buf[BYTE_DEPTHWISE_X_ZERO], 0, g.s.x_signed, g.flip);
     return run_units(&g, begin, end, scratch);
 }
 
 GW_KERNEL(gw_depthwise_bytes) {
-    const enum form form = !has_vnni() ? PAIRS : has_vbmi() ? PERMUTED : QUADS;
+    const enum form form = !has_vnni() ? PAIRS : has_vbmi() ? PERMUTED_ROWS : QUADS;
     return run(buf, arg, begin, end, scratch, form);
 }
 

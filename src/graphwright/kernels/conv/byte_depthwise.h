@@ -10,9 +10,10 @@
 
 #include "library/byte_dots.h"
 
-/* How words of neighboring taps are multiplied: as two 16-bit integers, as four bytes (with VNNI), or as four
- * bytes that are permuted from the image (with VBMI), where the others are read from expanded rows. */
-enum form { PAIRS, QUADS, PERMUTED };
+/* How words of neighboring taps are multiplied: two 16-bit integers or, with VNNI, four bytes, both from
+ * expanded rows; or, with VBMI, four bytes that are permuted from the image, for vectors of one or several
+ * rows. */
+enum form { PAIRS, QUADS, PERMUTED_ROW, PERMUTED_ROWS };
 
 struct conv {
     struct byte_depthwise_args s;

@@ -90,8 +90,9 @@ def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
     columns, words = ceildiv(args.ow, isa.lanes) * isa.lanes, ceildiv(args.kw, 2)
     line = columns * args.stride_w + (args.kw + QUAD - 1) * args.dilation_w + isa.vector_bytes
     expanded = 4 * _rows(args, _unit_rows(args)) * (words * columns + ceildiv(line, 4))
-    tables = 8 * _quads(args) * ceildiv(args.ow, isa.lanes) + 16 * _rows(args, args.oh)
-    copied = _rows(args, _unit_rows(args)) * args.w + 2 * (line + isa.vector_bytes)
+    slack = 8 * ceildiv(line + isa.vector_bytes, 8)
+    tables = 8 * _quads(args) * ceildiv(args.ow, isa.lanes) + 16 * _rows(args, args.oh) + slack
+    copied = _rows(args, _unit_rows(args)) * args.w + 2 * slack
     return 8 * ceildiv(args.kh * words, 2) + tables + maximum(expanded, copied)
 
 

@@ -9,9 +9,9 @@
 
 enum { SPAN = 64 }; /* pixels of a load */
 
-/* Where vectors of outputs begin to read an input row. */
+/* A row of the padded plane, as the first one that a vector of outputs reads. */
 struct row {
-    int64_t at;      /* the first pixel, counted from the plane's first one */
+    int64_t at;      /* where vectors of column 0 begin to read, counted from the plane's first pixel */
     uint64_t inside; /* the bytes of the words whose rows are in the image */
 };
 
@@ -19,7 +19,8 @@ struct row {
 struct permutation {
     uint8_t order[SPAN]; /* the pixel of each byte of the words, from the first pixel of a vector */
     uint64_t *inside;    /* for each vector and word of a row, the bytes whose columns are in the image */
-    struct row *rows;    /* for each row of the padded plane */
+    struct row *rows;    /* of the padded plane */
+    uint8_t *outside;    /* `slack` zero points, which are read for rows outside the image */
     uint8_t *rest;       /* scratch memory after the tables */
     int64_t slack;       /* bytes before and after the rows of a block that loads can reach */
     int64_t height;      /* output rows of a vector */
@@ -63,23 +64,13 @@ static uint64_t columns_inside(const struct byte_depthwise_args *s, int64_t c, i
     return in_each_row(s, inside);
 }
 
-/* A row of the image: y, or the nearest one. */
-GW_INLINE int64_t nearest_row(const struct byte_depthwise_args *s, int64_t y) {
-    return y < 0 ? 0 : smaller(y, s->h > 0 ? s->h - 1 : 0);
-}
-
-/* Row y as the first row that a vector reads. */
-static struct row row_at(const struct byte_depthwise_args *s, int64_t y) {
-    struct row row = {y * s->w - s->pad_left, ~0ull};
-    if (y >= 0 && y + (vector_rows(s) - 1) * s->stride_h < s->h)
-        return row;
-    row.inside = 0;
+/* The bytes of the words that are in the image if row y is the first one that a vector reads. */
+static uint64_t rows_inside(const struct byte_depthwise_args *s, int64_t y) {
+    uint64_t inside = 0;
     for (int64_t r = 0; r < vector_rows(s); r++)
         if (y + r * s->stride_h >= 0 && y + r * s->stride_h < s->h)
-            row.inside |= ~0ull >> (64 - 4 * vector_columns(s)) << 4 * vector_columns(s) * r;
-    if (!row.inside)
-        row.at = nearest_row(s, y) * s->w;
-    return row;
+            inside |= ~0ull >> (64 - 4 * vector_columns(s)) << 4 * vector_columns(s) * r;
+    return inside;
 }
 
 /* A permutation with tables in scratch memory; words: of a row of taps. */
@@ -89,27 +80,40 @@ static struct permutation permutation_at(const struct conv *g, int64_t words, ui
     const int64_t rows = (s->oh - 1) * s->stride_h + (s->kh - 1) * s->dilation_h + 1;
     struct permutation p = {.inside = (uint64_t *)(void *)scratch, .height = vector_rows(s)};
     p.rows = (struct row *)(void *)(p.inside + vectors * words);
-    p.rest = (uint8_t *)(p.rows + rows);
-    p.slack = g->columns * s->stride_w + (s->kw + 3) * s->dilation_w + 2 * SPAN;
+    p.outside = (uint8_t *)(p.rows + rows);
+    p.slack = ceildiv(g->columns * s->stride_w + (s->kw + 3) * s->dilation_w + 2 * SPAN, 8) * 8;
+    p.rest = p.outside + p.slack;
     order_pixels(s, p.order);
+    memset(p.outside, g->zero ^ g->flip, (size_t)p.slack);
     for (int64_t i = 0; i < vectors * words; i++)
         p.inside[i] = columns_inside(s, i / words * VL, i % words);
     for (int64_t i = 0; i < rows; i++)
-        p.rows[i] = row_at(s, i - s->pad_top);
+        p.rows[i] = (struct row){(i - s->pad_top) * s->w - s->pad_left, rows_inside(s, i - s->pad_top)};
     return p;
 }
 
-/* The plane of a block. Loads can reach beyond the rows of the block: near the ends of the tensor, these rows
- * are copied. */
+/* The plane of a block. Loads can reach beyond its rows: near the ends of the tensor, the rows are copied. */
 static const uint8_t *plane_of(const struct conv *g, const struct block *o, const struct permutation *p) {
     const struct byte_depthwise_args *s = &g->s;
     const int64_t size = s->h * s->w, plane = (o->image * s->groups + quotient(o->channel, s->cout)) * size;
-    const int64_t begin = nearest_row(s, o->begin) * s->w, end = smaller(o->end, s->h) * s->w;
-    if (plane + begin >= p->slack && plane + end + p->slack <= s->images * s->groups * size)
+    const int64_t first = o->begin > 0 ? o->begin : 0, count = smaller(o->end, s->h) - first;
+    const int64_t begin = plane + first * s->w;
+    if (count <= 0 || (begin >= p->slack && begin + count * s->w + p->slack <= s->images * s->groups * size))
         return g->x + plane;
-    if (begin < end)
-        memcpy(p->rest + p->slack, g->x + plane + begin, (size_t)(end - begin));
-    return p->rest + p->slack - begin;
+    memcpy(p->rest + p->slack, g->x + begin, (size_t)(count * s->w));
+    return p->rest + p->slack - first * s->w;
+}
+
+/* The plane of a block; rows outside the image read zero points. */
+static const uint8_t *padded_plane(const struct conv *g, const struct block *o, const struct permutation *p) {
+    const uint8_t *plane = plane_of(g, o, p);
+    const int64_t outside = (int64_t)((uintptr_t)p->outside - (uintptr_t)plane);
+    struct row *rows = p->rows + g->s.pad_top;
+    for (int64_t y = o->begin; y < o->end && !rows[y].inside; y++)
+        rows[y].at = outside;
+    for (int64_t y = o->end - 1; y >= o->begin && !rows[y].inside; y--)
+        rows[y].at = outside;
+    return plane;
 }
 
 #if VL == 16

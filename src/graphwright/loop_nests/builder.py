@@ -192,6 +192,15 @@ class NestBuilder:
             selected = select(has_element, operand, selected)
         return selected
 
+    def is_inlined(self, value: Value) -> bool:
+        """Whether the expression of ``value`` becomes a part of its only reader's, a conversion of floats to
+        integers: instructions that convert also round.
+        """
+        if value in self.outputs or not value.type.dtype.is_float or len(value.users) != 1:
+            return False
+        (reader,) = value.users
+        return reader.inputs == (value,) and reader.output.type.dtype.is_integer
+
     def temporary(self, node: Node) -> str:
         """A variable name for the value of ``node``."""
         return self.names.take(identifier(node.op.name.lower(), "t"))

@@ -99,10 +99,11 @@ class _Hook(NestBuilder):
             if node.is_constant or node in contractions:
                 continue
             operands = [self._operand(node, p, bound) for p in range(len(node.inputs))]
-            name = self.temporary(node)
-            scalar = self.scalar(node, operands)
-            yield Let(name, scalar)
-            bound[node.output] = Ref(name, scalar.dtype)
+            bound[node.output] = scalar = self.scalar(node, operands)
+            if not self.is_inlined(node.output):
+                name = self.temporary(node)
+                yield Let(name, scalar)
+                bound[node.output] = Ref(name, scalar.dtype)
             if node.output in self.region.outputs:
                 yield self.store(node.output, bound[node.output])
 

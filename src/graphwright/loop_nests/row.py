@@ -236,7 +236,8 @@ class Row(NestBuilder):
             return self.read(value)
         scalar = self.scalar(node, [self._operand(node, p) for p in range(len(node.inputs))])
         self.bound[value] = scalar
-        if Trait.VIEW not in node.op.traits and not isinstance(node.op, MovesAxes):
+        is_view = Trait.VIEW in node.op.traits or isinstance(node.op, MovesAxes)
+        if not is_view and not self.is_inlined(value):
             name = self.temporary(node)
             self.inner.append(Let(name, scalar))
             self.bound[value] = Ref(name, scalar.dtype)

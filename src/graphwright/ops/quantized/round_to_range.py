@@ -4,19 +4,24 @@ counterpart.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
-from graphwright.ir.loops.nodes import Scalar, apply
+from graphwright.ir.loops.nodes import Const, Scalar, apply
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, TensorType
 from graphwright.ops.core.common import need_broadcast, need_dtype, quiet, same_dtype
 
+_EXACT: Final = 65536.0
+"""The bounds up to which differences of a bound and a zero point are exact."""
+
 
 @op("RoundToRange")
 class RoundToRange(Op):
-    """``x`` rounded to integers (ties to even), plus the optional ``zero``, clipped to [low, high]; NaN
-    becomes ``low``. Floats in, floats out.
+    """``x`` rounded to integers (ties to even), plus the optional integer ``zero``, clipped to the integers
+    [low, high]; NaN becomes ``low``. Floats in, floats out.
     """
 
     low: float = 0.0
@@ -40,8 +45,12 @@ class RoundToRange(Op):
         return round_to_range(x, zero, self.low, self.high)
 
     def expression(self, x: Scalar, zero: Scalar | None = None) -> Scalar:
-        nearest = apply("round", x)
-        return apply("clamp", nearest if zero is None else nearest + zero, self.low, self.high)
+        if zero is None:
+            return apply("round", apply("clamp", x, self.low, self.high))
+        if isinstance(zero, Const) and max(-self.low, self.high) <= _EXACT:
+            offset = float(zero.value)  # clips first: an instruction that converts to integers also rounds
+            return apply("round", apply("clamp", x, self.low - offset, self.high - offset)) + zero
+        return apply("clamp", apply("round", x) + zero, self.low, self.high)
 
 
 def round_to_range(x: Array, zero: Array | None, low: float, high: float) -> Array:

@@ -10,6 +10,7 @@ from graphwright.ir.loops.nodes import (
     Kind,
     Loop,
     Statement,
+    Store,
 )
 from graphwright.ir.symbols import mod
 from graphwright.ir.types import BOOL, F32
@@ -128,12 +129,14 @@ class Loops(Accumulations):
         would otherwise load its constants again for each vector: two vectors at a time.
         """
         flat = replace(loop, body=(*loop.body[:-1], *rows.body))
-        if self.copies(flat) == 1:
+        stores_bytes = any(isinstance(s, Store) and s.buffer.dtype.bytes == 1 for s in flat.body)
+        copies = max(self.copies(flat), 2 if stores_bytes else 1)
+        if copies == 1:
             return
         with self.block(f"if ({self.factor(rows.extent)} == 1)"):
             self.line(f"const int64_t {c_name(rows.axis)} = 0;")
             self.scope.names[rows.axis] = c_name(rows.axis)
-            self.whole_steps(flat, axis, end, count, (self.copies(flat),), {})
+            self.whole_steps(flat, axis, end, count, (copies,), {})
 
     def whole_steps(
         self,

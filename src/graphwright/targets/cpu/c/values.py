@@ -18,7 +18,7 @@ from graphwright.ir.loops.nodes import (
     Scalar,
 )
 from graphwright.ir.symbols import Dim
-from graphwright.ir.types import BOOL, I64, DType
+from graphwright.ir.types import BOOL, F32, I32, I64, DType
 from graphwright.records import replace
 from graphwright.targets.cpu.c.analysis import (
     COMPARISONS,
@@ -26,6 +26,7 @@ from graphwright.targets.cpu.c.analysis import (
     children,
     index_of,
     is_position_test,
+    nearest_integer,
     number_first,
 )
 from graphwright.targets.cpu.c.arithmetic import Arithmetic
@@ -190,8 +191,8 @@ class Values(Arithmetic):
                 return self.position(index)
             case Load():
                 return self.load(value)
-            case Cast(operand, dtype):
-                return self.rounded(self.converted(self.value(operand), dtype))
+            case Cast():
+                return self.rounded(self.conversion(value))
             case Bits(operand, dtype):
                 return self.same_bits(self.value(operand), dtype)
             case Apply(function, operands):
@@ -265,8 +266,21 @@ class Values(Arithmetic):
     def value_to_store(self, value: Scalar) -> Value:
         """``value``, to be stored. A conversion is not rounded, as the store rounds."""
         if isinstance(value, Cast) and id(value) not in self.shared:
-            return self.converted(self.value(value.operand), value.dtype)
+            return self.conversion(value)
         return self.value(value)
+
+    def conversion(self, value: Cast) -> Value:
+        """``value``, not yet rounded. Vectors of f32 are rounded to integers by the instruction that converts
+        them.
+        """
+        if (near := nearest_integer(value)) is not None:
+            number, offset = near
+            found = self.value(number)
+            if found.vector:
+                nearest = self.support.call("nearest", F32, self.count, found.text)
+                text = f"({nearest} + {offset})" if offset else nearest
+                return self.converted(Value(text, I32, vector=True), value.dtype)
+        return self.converted(self.value(value.operand), value.dtype)
 
 
 def element_text(pointer: str) -> str:

@@ -242,6 +242,12 @@ GW_INLINE @V NAME(@V x, @V low, @V high) { /* low if NaN: the instruction gives 
             : "=&@REG"(y) : "@REG"(x), "@REG"(low), "@REG"(high));
     return y;
 }""",
+    "nearest": """\
+GW_INLINE @I NAME(@V x) { /* ties to even */
+    @I y;
+    __asm__("vcvtps2dq %1, %0" : "=@REG"(y) : "@REG"(x));
+    return y;
+}""",
     "abs": "GW_INLINE @V NAME(@V x) { return (@V)((@I)x & ~(@I)@splat@(-(@T)0)); }",
     "sqrt": """\
 GW_INLINE @V NAME(@V x) {

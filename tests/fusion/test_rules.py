@@ -154,9 +154,9 @@ def test_what_a_file_says_is_part_of_the_key_and_not_its_name(tmp_path: Path) ->
     ("text", "found"),
     [
         ("rule = 1", "there is no key 'rule': did you mean 'rules'? keys: rules, off"),
-        ("rules = 1\noff = 2", 'rules is "all", "none" or a list of names; off is a list of names'),
+        ("rules = 1\noff = 2", 'rules must be "all", "none" or a list of names; off must be a list of names'),
         ("rules = [", "is not TOML"),
-        ("rules = [1]", 'rules is "all", "none" or a list of names'),
+        ("rules = [1]", 'rules must be "all", "none" or a list of names'),
         ("x = 1\ny = 2", "there is no key 'x': keys: rules, off; there is no key 'y'"),
     ],
 )

@@ -40,9 +40,9 @@ def _read_file(path: Path) -> str:
     faults = [_unknown_key(key) for key in table if key not in KEYS]
     rules, off = table.get("rules", "all"), table.get("off", [])
     if rules not in ("all", "none") and not _are_names(rules):
-        faults.append('rules is "all", "none" or a list of names')
+        faults.append('rules must be "all", "none" or a list of names')
     if not _are_names(off):
-        faults.append("off is a list of names")
+        faults.append("off must be a list of names")
     if faults:
         raise ValueError("; ".join(faults))
     names = [rules] if isinstance(rules, str) else rules or ["none"]

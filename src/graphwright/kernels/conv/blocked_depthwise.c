@@ -1,7 +1,7 @@
 /* Depthwise convolution of blocks of channels: see blocked_depthwise.py. */
 
-#include "library/hook.h"
 #include "library/bits.h"
+#include "library/hook.h"
 #include "library/windows.h"
 
 #include "conv/blocked_depthwise.gen.h"
@@ -119,35 +119,54 @@ GW_INLINE void store_apart(const float *row, int64_t pixels, float *to, int64_t 
         vf_store(to + i * pixel, vf_load(row + i * VL));
 }
 
-/* nhwc: x and y are channels last, and the channels are the columns of the hook. */
-GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch,
-                            int nhwc) {
-    const float *const x = buf[BLOCKED_DEPTHWISE_X], *const w = buf[BLOCKED_DEPTHWISE_W],
-                       *const bias = buf[BLOCKED_DEPTHWISE_BIAS],
-                       *const residual = buf[BLOCKED_DEPTHWISE_RESIDUAL];
-    float *const y = buf[BLOCKED_DEPTHWISE_Y];
-    struct blocked_depthwise_args args;
-    const struct blocked_depthwise_args *s = &args;
-    memcpy(&args, arg, sizeof args);
-    const struct hook hook = hook_after(buf, BLOCKED_DEPTHWISE_OPERANDS, arg, BLOCKED_DEPTHWISE_ARGS);
-    if (s->ow == 0)
-        return 0;
-    const int64_t side = nhwc ? LINE_BLOCKS : 1; /* blocks per unit: their channels share cache lines */
-    const int64_t blocks = ceildiv(s->groups, VL), bands = ceildiv(s->oh, BAND);
-    const struct tiles tiles = choose_tiles(s);
-    const struct cuts cuts = cut_row(&tiles, s->ow);
-    /* the kernel stores tiles to y, and the hook reads them there */
-    const int in_place = hook.call && y && !nhwc;
-    const int dense = !in_place || s->y_h == s->ow * VL;
-    /* rows per call of the hook */
-    const int64_t group = dense ? smaller(s->oh, ceildiv(HOOK_PIXELS, s->ow)) : 1;
+/* One convolution: its operands, and what its units share. */
+struct conv {
+    struct blocked_depthwise_args s;
+    const float *x, *w, *bias, *residual;
+    float *y;
+    struct hook hook;
+    int nhwc;      /* x and y are channels last, and the channels are the columns of the hook */
+    int in_place;  /* rows are stored to y, and the hook reads them there */
+    int64_t side;  /* blocks of a unit: if channels are last, their channels share cache lines */
+    int64_t group; /* rows per call of the hook */
+    struct cuts cuts;
+    struct row row;     /* the current output row */
+    const float **rows; /* the input rows of its window */
+    float *out;         /* scratch for `group` rows of each block of a unit */
     struct ring rings[LINE_BLOCKS];
-    float *out = scratch;
-    for (int64_t i = 0; i < side; i++, out += rings[0].span * rings[0].pitch)
-        rings[i] = make_ring(s, out, nhwc);
-    const float **const rows = (const float **)(void *)(out + side * group * s->ow * VL);
-    struct row r = {
-        .rows = rows,
+};
+
+/* Blocks [block, block + count) of an image. */
+struct unit {
+    int64_t number, image, block, count;
+    const float *x, *residual;
+    float *y; /* NULL if the hook takes rows from scratch */
+};
+
+static struct conv conv_of(void *const *buf, const int64_t *arg, void *scratch, int nhwc) {
+    struct conv g = {
+        .x = buf[BLOCKED_DEPTHWISE_X],
+        .w = buf[BLOCKED_DEPTHWISE_W],
+        .bias = buf[BLOCKED_DEPTHWISE_BIAS],
+        .residual = nhwc ? NULL : buf[BLOCKED_DEPTHWISE_RESIDUAL],
+        .y = buf[BLOCKED_DEPTHWISE_Y],
+        .hook = hook_after(buf, BLOCKED_DEPTHWISE_OPERANDS, arg, BLOCKED_DEPTHWISE_ARGS),
+        .nhwc = nhwc,
+        .side = nhwc ? LINE_BLOCKS : 1,
+        .out = scratch,
+    };
+    const struct blocked_depthwise_args *s = &g.s;
+    memcpy(&g.s, arg, sizeof g.s);
+    const struct tiles tiles = choose_tiles(s);
+    g.cuts = cut_row(&tiles, s->ow);
+    g.in_place = g.hook.call && g.y && !nhwc;
+    const int dense = !g.in_place || s->y_h == s->ow * VL;
+    g.group = dense ? smaller(s->oh, ceildiv(HOOK_PIXELS, s->ow)) : 1;
+    for (int64_t i = 0; i < g.side; i++, g.out += g.rings[0].span * g.rings[0].pitch)
+        g.rings[i] = make_ring(s, g.out, nhwc);
+    g.rows = (const float **)(void *)(g.out + g.side * g.group * s->ow * VL);
+    g.row = (struct row){
+        .rows = g.rows,
         .kw = s->kw,
         .step = s->stride_w * VL,
         .tap = s->dilation_w * VL,
@@ -155,44 +174,83 @@ GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin,
         .hi = vf_set1(float_of(s->hi)),
         .act = s->act,
     };
+    return g;
+}
+
+static struct unit unit_of(const struct conv *g, int64_t number) {
+    const struct blocked_depthwise_args *s = &g->s;
+    const int64_t blocks = ceildiv(s->groups, VL), units = ceildiv(blocks, g->side);
+    const int64_t image = quotient(number, units), block = (number - image * units) * g->side;
+    return (struct unit){
+        .number = number,
+        .image = image,
+        .block = block,
+        .count = smaller(g->side, blocks - block),
+        .x = g->x + image * s->x_n + block * s->x_cb,
+        .residual = g->residual ? g->residual + image * s->r_n + block * s->r_cb : NULL,
+        .y = g->hook.call && !g->in_place ? NULL : g->y + image * s->y_n + block * s->y_cb,
+    };
+}
+
+/* Computes output row oy of each block of a unit; `waiting` earlier rows are still in scratch. */
+static void compute_rows(struct conv *g, const struct unit *o, int64_t oy, int64_t waiting) {
+    const struct blocked_depthwise_args *s = &g->s;
+    struct row *r = &g->row;
+    for (int64_t i = 0; i < o->count; i++) {
+        const int64_t block = o->block + i;
+        float *const out = g->out + (i * g->group + waiting) * s->ow * VL;
+        r->bias = g->bias ? vf_load(g->bias + block * VL) : (vf){0};
+        find_rows(r, &g->rings[i], s, o->x + i * s->x_cb, g->w + block * s->kh * s->kw * VL, oy, g->rows);
+        r->add = o->residual ? o->residual + oy * s->r_h : NULL;
+        r->to = o->y && !g->nhwc ? o->y + oy * s->y_h : out;
+        compute_row(r, &g->cuts);
+        if (o->y && g->nhwc)
+            store_apart(out, s->ow, o->y + oy * s->y_h + i * s->y_cb, s->groups);
+    }
+}
+
+/* Passes output rows [first, last) of each block of a unit to the hook. */
+static int32_t pass_rows(const struct conv *g, const struct unit *o, int64_t first, int64_t last) {
+    const int64_t ow = g->s.ow;
+    for (int64_t i = 0; i < o->count; i++) {
+        float *const tile = o->y ? o->y + first * g->s.y_h : g->out + i * g->group * ow * VL;
+        const int32_t error = call_hook(&g->hook, tile, VL, g->nhwc ? o->image : o->number, first * ow,
+                                        (last - first) * ow, g->nhwc ? (o->block + i) * VL : 0, VL);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+static int32_t run_rows(struct conv *g, const struct unit *o, int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < o->count; i++)
+        g->rings[i].next = 0; /* no row of this unit is copied yet */
+    for (int64_t oy = begin, first = begin; oy < end; oy++) {
+        compute_rows(g, o, oy, oy - first);
+        if (g->hook.call && oy + 1 - first < g->group && oy + 1 < end)
+            continue;
+        const int32_t error = g->hook.call ? pass_rows(g, o, first, oy + 1) : 0;
+        if (error)
+            return error;
+        first = oy + 1;
+    }
+    return 0;
+}
+
+static int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch,
+                         int nhwc) {
+    if (blocked_depthwise_args(arg)->ow == 0)
+        return 0;
+    struct conv g = conv_of(buf, arg, scratch, nhwc);
+    const int64_t oh = g.s.oh, bands = ceildiv(oh, BAND);
     while (begin < end) {
-        const int64_t sides = ceildiv(blocks, side), unit = quotient(begin, bands),
-                      band = begin - unit * bands;
-        const int64_t image = quotient(unit, sides), block = (unit - image * sides) * side;
-        const int64_t count = nhwc ? smaller(side, blocks - block) : 1;
-        const int64_t run = smaller(end - begin, bands - band); /* bands of one plane share the ring */
-        const int64_t last = part_begin(s->oh, band + run, bands);
-        const float *in = x + image * s->x_n + block * s->x_cb;
-        const float *add = residual && !nhwc ? residual + image * s->r_n + block * s->r_cb : NULL;
-        float *to = hook.call && !in_place ? NULL : y + image * s->y_n + block * s->y_cb;
-        for (int64_t i = 0; i < count; i++)
-            rings[i].next = 0; /* no row of this plane is copied yet */
-        for (int64_t oy = part_begin(s->oh, band, bands), first = oy; oy < last; oy++) {
-            for (int64_t i = 0; i < count; i++) {
-                float *const row = out + (i * group + oy - first) * s->ow * VL;
-                r.bias = bias ? vf_load(bias + (block + i) * VL) : (vf){0};
-                find_rows(&r, &rings[i], s, in + i * s->x_cb, w + (block + i) * s->kh * s->kw * VL, oy, rows);
-                r.add = add ? add + oy * s->r_h : NULL;
-                r.to = to && !nhwc ? to + oy * s->y_h : row;
-                compute_row(&r, &cuts);
-                if (to && nhwc)
-                    store_apart(row, s->ow, to + oy * s->y_h + i * s->y_cb, s->groups);
-            }
-            if (!hook.call) {
-                first = oy + 1;
-                continue;
-            }
-            if (oy + 1 - first < group && oy + 1 < last)
-                continue;
-            for (int64_t i = 0; i < count; i++) {
-                float *const tile = to ? to + first * s->y_h : out + i * group * s->ow * VL;
-                const int32_t error = call_hook(&hook, tile, VL, nhwc ? image : unit, first * s->ow,
-                                                (oy + 1 - first) * s->ow, nhwc ? (block + i) * VL : 0, VL);
-                if (error)
-                    return error;
-            }
-            first = oy + 1;
-        }
+        const int64_t number = quotient(begin, bands), band = begin - number * bands;
+        const int64_t run = smaller(end - begin, bands - band); /* bands of one unit share the ring */
+        const struct unit o = unit_of(&g, number);
+        const int32_t error =
+            run_rows(&g, &o, part_begin(oh, band, bands), part_begin(oh, band + run, bands));
+        if (error)
+            return error;
         begin += run;
     }
     return 0;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from graphwright.compiler.partition import Kind, Partition, bound_by, partition
 from graphwright.fusion.outline import outline
@@ -62,7 +63,7 @@ def _outline_graph(graph: Graph, programs: list[Node], outside: dict[Node, str])
             outside |= dict.fromkeys(group.nodes, "the program would be too small to save time")
             continue
         number = len(programs)
-        node = outline(graph, group.nodes, lambda results, number=number: Subgraph(results, number))  # type: ignore[misc]
+        node = outline(graph, group.nodes, partial(Subgraph, number=number))
         region_of(node).name = region_name(region_of(node))
         programs.append(node)
     graph.sort()

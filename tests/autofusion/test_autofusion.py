@@ -350,6 +350,14 @@ def test_merges_of_parts_of_one_node_do_not_count() -> None:
     assert (summary.candidates, summary.merges, summary.regions) == (0, 0, 0)
 
 
+def test_standard_output_takes_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(block(), tmp_path / "m.onnx")
+    monkeypatch.chdir(tmp_path)
+    done = run("-i", "m.onnx", "-o", "-")
+    assert done.exit_code == 2 and "standard output" in done.output
+    assert [each.name for each in tmp_path.iterdir()] == ["m.onnx"]
+
+
 def test_sizes_are_an_error_where_nothing_is_measured(tmp_path: Path) -> None:
     onnx.save(block(), tmp_path / "m.onnx")
     done = run("-i", tmp_path / "m.onnx", "-o", tmp_path / "out.onnx", "--shape", "x:1,2,16")

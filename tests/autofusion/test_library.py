@@ -190,6 +190,25 @@ def test_operands_of_other_sizes_are_refused(fused: Autofused, library: Path) ->
     check(run.run(None, feed), feed)
 
 
+def test_an_index_out_of_range_is_named(tmp_path: Path) -> None:
+    fused = autofuse(
+        onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]> g (float[n] x, int64[k] at) => (float[k] y) {
+            a = Abs (x)
+            b = Gather (a, at)
+            y = Neg (b)
+        }"""),
+        Request(library=True),
+    )
+    write(fused, tmp_path / "m.so")
+    run = with_library(fused, tmp_path / "m.so")
+    x = RNG.normal(size=5).astype(np.float32)
+    (y,) = run.run(None, {"x": x, "at": np.array([4, -5])})
+    np.testing.assert_array_equal(y, -np.abs(x[[4, 0]]))
+    with pytest.raises(Exception, match="an index is out of range: 5, which must be from -5 to 4"):
+        run.run(None, {"x": x, "at": np.array([0, 5])})
+
+
 def test_a_session_runs_in_several_threads(fused: Autofused, library: Path) -> None:
     run = with_library(fused, library, 2)
     inputs = [feeds(n, k) for n, k in [(700, 90), (3, 5), (0, 2), (211, 64)] * 6]

@@ -90,23 +90,17 @@ static gw_status explain_feed(const executable *program, const gw_error *error) 
 /* ---- kernels ---- */
 
 static const char *reason_of(const char *kernel, int64_t code) {
-    static const char *const reasons[] = {NULL, "an index is out of range", "it does not support these sizes",
-                                          "it would access memory outside its operands"};
     const char *branches[] = {"gw_fail", "gw_require_equal", "gw_require_at_most"};
     for (size_t i = 0; i < sizeof branches / sizeof *branches; i++)
         if (strcmp(kernel, branches[i]) == 0)
             return "the model chose a branch that cannot run on inputs of these sizes";
-    return code > 0 && code < (int64_t)(sizeof reasons / sizeof *reasons) ? reasons[code]
-                                                                          : "the kernel failed";
+    return gw_kernel_fault(code);
 }
 
 static gw_status explain_kernel(const executable *program, const gw_error *error) {
     const names found = read_names(program, error);
-    const int64_t *details = error->details;
-    char range[TEXT] = "";
-    if (details[1] <= details[2])
-        snprintf(range, sizeof range, ": %lld, which must be from %lld to %lld", (long long)details[0],
-                 (long long)details[1], (long long)details[2]);
+    char range[TEXT];
+    gw_fault_range(error, range, sizeof range);
     return fail(GW_STATUS_RUN, "node '%s': %s%s (kernel %s, code %lld)", found.node,
                 reason_of(found.kernel, error->b), range, found.kernel, (long long)error->b);
 }

@@ -121,6 +121,8 @@ class OutputFlags(FlagGroup):
         if self.output is None and model.name == STANDARD_INPUT:
             message = "is required if the model comes from standard input"
             raise typer.BadParameter(message, param_hint="--output")
+        if self.output == Path("-"):
+            raise typer.BadParameter("models are not written to standard output", param_hint="--output -")
         if self.has_library and self.inline:
             message = "the library implements the functions of the model, and with --inline there are none"
             raise typer.BadParameter(message, param_hint="--inline")
@@ -199,9 +201,10 @@ def fuse(
 
     Fused operators are functions in the model, of the domain graphwright.fused, named after their operators.
     """
+    sizes = parse_shapes(shape)
     outputs = replace(outputs, library=outputs.has_library or measure)
     target = outputs.target(model)
-    if shape and not measure:
+    if sizes and not measure:
         message = "gives the sizes for --measure, and has no effect without it"
         raise typer.BadParameter(message, param_hint="--shape")
     if measure and not is_installed(LIBRARY):
@@ -215,7 +218,7 @@ def fuse(
     )
     with progress(f"fusing {model}") as update:
         fused = autofuse(model, request, options)
-        ratios = _measure(fused, parse_shapes(shape), seed, options, update) if measure else {}
+        ratios = _measure(fused, sizes, seed, options, update) if measure else {}
         if slower := slower_programs(ratios):
             again = autofuse(model, replace(request, unserved=slower, standalone=False), options)
             fused = replace(again, standalone=fused.standalone)

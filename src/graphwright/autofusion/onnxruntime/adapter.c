@@ -10,7 +10,7 @@
 #define DOMAIN "graphwright.fused" /* the same as in graphwright.export.onnx.functions */
 #define SPINNING "session.intra_op.allow_spinning"
 
-enum { MESSAGE = 512 };
+enum { MESSAGE = 512, RANGE = 128 };
 
 static table api;
 
@@ -27,8 +27,13 @@ static OrtStatus *failure(int code, const char *message) {
 }
 
 static OrtStatus *described(const operation *op, const gw_error *error) {
-    char message[MESSAGE];
-    snprintf(message, sizeof message, "%s: %s", op->name, error->text);
+    char message[MESSAGE], range[RANGE];
+    gw_fault_range(error, range, sizeof range);
+    if (error->kind == GW_E_KERNEL)
+        snprintf(message, sizeof message, "%s: a kernel rejects its operands: %s%s (%s)", op->name,
+                 gw_kernel_fault(error->b), range, error->text);
+    else
+        snprintf(message, sizeof message, "%s: %s", op->name, error->text);
     return failure(FAIL, message);
 }
 

@@ -1,6 +1,7 @@
 /* Errors as data, from which Python makes exceptions and their messages. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum {
@@ -27,3 +28,8 @@ typedef struct {
 bool gw_fail(gw_error *error, gw_error_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool gw_fail_memory(gw_error *error);
+
+/* What the code of a kernel that failed means. */
+const char *gw_kernel_fault(int64_t code);
+/* Writes ": 7, which must be from 0 to 3" to `text`; nothing if `error` has no such number. */
+void gw_fault_range(const gw_error *error, char *text, size_t size);

@@ -59,7 +59,7 @@ class Gears:
             if isinstance(given, bytes | str) or not isinstance(given, Iterable):
                 faults.add("gears", f"{name} must be a list of sizes, not {given!r:.100}")
             else:
-                object.__setattr__(self, name, tuple(map(_plain, given)))
+                object.__setattr__(self, name, tuple(map(_to_python, given)))
         faults.raise_if_any()
 
     def rows(self, graph: Graph) -> list[Row]:
@@ -68,7 +68,7 @@ class Gears:
         """
         faults = Collector(OptionError)
         inputs = {value.name: value for value in graph.inputs}
-        choices = self._given(inputs, faults)
+        choices = self._shape_rows(inputs, faults)
         if self.batch:
             choices.append(_batches(self.batch, inputs, faults))
         if self.image:
@@ -83,11 +83,11 @@ class Gears:
         faults.raise_if_any()
         return [_merged(rows) for rows in product(*choices)]
 
-    def _given(self, inputs: Mapping[str, Value], faults: Collector) -> list[list[Row]]:
+    def _shape_rows(self, inputs: Mapping[str, Value], faults: Collector) -> list[list[Row]]:
         columns: dict[str, list[Sizes]] = {}
         for name, shapes in self.shapes.items():
             try:
-                columns[name] = [tuple(map(_plain, shape)) for shape in shapes]
+                columns[name] = [tuple(map(_to_python, shape)) for shape in shapes]
             except TypeError:
                 faults.add("gears", f"the gears of input {name!r} are {shapes!r}, not a list of shapes")
                 continue
@@ -105,7 +105,7 @@ class Gears:
         return [[dict(zip(columns, row, strict=True)) for row in rows]] if columns else []
 
 
-def _plain(size: Any) -> Any:
+def _to_python(size: Any) -> Any:
     """A NumPy integer as an int, an array as a list, anything else unchanged."""
     return size.tolist() if hasattr(size, "tolist") else size
 

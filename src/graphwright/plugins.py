@@ -282,7 +282,7 @@ def _load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(path)))
     module.__file__ = str(path)
     sys.modules[name] = module
-    with _loading(name, str(path)), _beside(path.parent):
+    with _loading(name, str(path)), _importable_files(path.parent):
         loader.exec_module(module)
     return module
 
@@ -298,7 +298,7 @@ class _Uncached(SourceFileLoader):
 
 
 @contextmanager
-def _beside(folder: Path) -> Iterator[None]:
+def _importable_files(folder: Path) -> Iterator[None]:
     """Lets imports find the files of ``folder``, after all other modules; plugins that are already loaded are
     reused.
     """

@@ -136,7 +136,7 @@ def _attribute(cls: type[Op], name: str, kind: object, value: Any) -> Any:
     try:
         if declared.startswith("DType"):
             return _dtype(value)
-        stored = _plain(value, is_dim="Dim" in declared)
+        stored = _to_python(value, is_dim="Dim" in declared)
     except (TypeError, ValueError, KeyError, SymbolError) as error:
         raise fault("attribute", f"{cls.name}: attribute {name} is {value!r:.60}: {error}") from error
     if _is_of(declared, stored):
@@ -177,11 +177,11 @@ def _dtype(value: Any) -> DType | None:
     return dtype_of(np.empty(0, value))
 
 
-def _plain(value: Any, is_dim: bool) -> Any:
+def _to_python(value: Any, is_dim: bool) -> Any:
     if isinstance(value, list | tuple | range):
-        return tuple(_plain(item, is_dim) for item in value)
+        return tuple(_to_python(item, is_dim) for item in value)
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist(), is_dim)
+        return _to_python(value.tolist(), is_dim)
     if isinstance(value, np.generic):
         return value.item()
     return parse_dim(value) if is_dim and isinstance(value, str) else value

@@ -250,7 +250,7 @@ class GraphBuilder:
                 raise fault("loop", "it has neither trips nor condition", "give one of them")
             known = trips if isinstance(trips, int) else None
             counted = [] if trips is None or known is not None else [self._scalar(trips, I64, "trips")]
-            going = [] if condition is None else [self._going(condition, starts)]
+            going = [] if condition is None else [self._condition_value(condition, starts)]
             region = self._body(body, condition, starts)
             scans = len(region.builder.graph.outputs) - len(going) - len(starts)
             op = Loop(len(starts), scans, bool(counted), bool(going), known)
@@ -310,7 +310,7 @@ class GraphBuilder:
                     "loop", f"body returns {len(results)} values for {len(carried)} loop-carried values"
                 )
             following = [value_of(value, self._scope, carried) for value in results[: len(carried)]]
-            going = [] if condition is None else [self._going(condition, following)]
+            going = [] if condition is None else [self._condition_value(condition, following)]
             return (*going, *following, *results[len(carried) :])
 
         first = int(condition is not None)
@@ -321,7 +321,7 @@ class GraphBuilder:
             lambda region: region.builder.graph.outputs[first : first + len(starts)],
         )
 
-    def _going(self, condition: Callable[..., Any], carried: Sequence[Value]) -> Value:
+    def _condition_value(self, condition: Callable[..., Any], carried: Sequence[Value]) -> Value:
         if not callable(condition):
             raise fault(
                 "loop", f"condition is {type(condition).__name__}, not a function of the loop-carried values"

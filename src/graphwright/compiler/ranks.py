@@ -51,11 +51,11 @@ def _fix_ranks(module: Module, trials: Iterator[int], slots: Iterator[int]) -> I
     index = next((value.index for value in module.main.inputs if value.type.shape is None), None)
     if index is None:
         if not has_unknown_ranks(module.main):
-            _take(slots)
+            _spend(slots)
             yield module
         return
     for rank in RANKS:
-        _take(trials)
+        _spend(trials)
         trial = clone_module(module)
         value = trial.main.inputs[index]
         dims = tuple(trial.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
@@ -74,7 +74,7 @@ def is_only_variant(variants: Sequence[Module]) -> bool:
     return len(variants) == 1 and all((v.type.rank or 0) < RANKS[-1] for v in variants[0].main.inputs)
 
 
-def _take(budget: Iterator[int]) -> None:
+def _spend(budget: Iterator[int]) -> None:
     if next(budget, None) is None:
         raise TooManyRanks
 

@@ -134,9 +134,9 @@ class _Decoder:
 
     def _kernels(self, row: list[Any]) -> tuple[tuple[str, ...], int | None, tuple[NotTaken, ...]]:
         taken, ns, others = row
-        return self._all(taken), _optional(ns), tuple(map(self._other, others))
+        return self._all(taken), _optional(ns), tuple(map(self._not_taken, others))
 
-    def _other(self, row: list[Any]) -> NotTaken:
+    def _not_taken(self, row: list[Any]) -> NotTaken:
         name, code, why = self._all(row[:3])
         return NotTaken(name, _CODES[code], why, _optional(row[3]))
 

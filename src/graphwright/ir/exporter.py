@@ -110,7 +110,7 @@ def as_onnx(
     fields = {**(table or {}), **more}
 
     def export(e: Exporter, op: Any, *inputs: Operand) -> Any:
-        attributes = {name: _given(op, field) for name, field in fields.items()}
+        attributes = {name: _field_value(op, field) for name, field in fields.items()}
         refuse_others(op, {*fields.values(), operand, outputs})
         given = getattr(op, operand) if operand else None
         if given is not None:
@@ -120,7 +120,7 @@ def as_onnx(
     return export
 
 
-def _given(op: Any, field: str) -> Any:
+def _field_value(op: Any, field: str) -> Any:
     """The value of a field; None for an empty text that is its default."""
     value = getattr(op, field)
     return None if value == "" == op.attribute_defaults[field] else value

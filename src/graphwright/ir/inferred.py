@@ -40,7 +40,7 @@ def cache_facts(node: Node, inputs: Sequence[Fact | None], facts: tuple[Fact, ..
     """Caches that ``node`` has outputs with ``facts`` for ``inputs``, if nothing else can change that."""
     if node.regions or not all(map(_is_plain, facts)):
         return
-    given = tuple(map(_given, node.inputs, inputs))
+    given = tuple(map(_contents, node.inputs, inputs))
     if not all(_is_plain(each) for each in given if isinstance(each, Fact)):
         return
     if not is_plugin_op(type(node.op)) and not symbols_named(node.op):
@@ -61,7 +61,7 @@ def cached_facts(node: Node, known: Mapping[Value, Fact]) -> tuple[Fact, ...] | 
     return last.facts
 
 
-def _given(value: Value | None, fact: Fact | None) -> Given:
+def _contents(value: Value | None, fact: Fact | None) -> Given:
     return constant_of(value) or fact
 
 

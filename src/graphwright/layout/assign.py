@@ -96,7 +96,7 @@ class _Rewrite:
             form = forms.get(node, LayoutChoice(frozenset(), frozenset()))
             for position, value in enumerate(node.inputs):
                 if value is not None and is_blocked(value) != (position in form.operands):
-                    self.graph.replace_input(node, position, self._other(value, node))
+                    self.graph.replace_input(node, position, self._converted(value, node))
             if node not in forms:
                 continue
             self.record.did("nodes on channel blocks")
@@ -104,13 +104,13 @@ class _Rewrite:
                 node.outputs[position].layout = self._blocks(node.outputs[position])
             if isinstance(node.op, Fused):
                 _lay_out_region(node, form, self.lanes)
-        outputs = [self._other(v, None) if is_blocked(v) else v for v in self.graph.outputs]
+        outputs = [self._converted(v, None) if is_blocked(v) else v for v in self.graph.outputs]
         self.graph.set_outputs(outputs, self.graph.output_names)
 
     def _blocks(self, value: Value) -> Layout:
         return channel_blocks(len(value.type.dims), self.lanes)
 
-    def _other(self, value: Value, before: Node | None) -> Value:
+    def _converted(self, value: Value, before: Node | None) -> Value:
         """``value`` in the other layout. The conversion is inserted before the first node that reads it."""
         if value not in self.others:
             layout = None if is_blocked(value) else self._blocks(value)

@@ -184,7 +184,7 @@ class _Assigner:
     def _steps(self, steps: Sequence[SelectedNode]) -> None:
         for step in steps:
             for value in step_values(step):
-                self._place_constant(value)
+                self._locate_constant(value)
             if isinstance(step.action, Alias):
                 source = self.locations[step.action.source]
                 self._put(step.node.outputs[0], Location(source.memory, source.offset + step.action.offset))
@@ -256,7 +256,7 @@ class _Assigner:
         return self._move_to(source, self.locations[target])
 
     def _move_to(self, source: Value, target: Location) -> Move:
-        self._place_constant(source)
+        self._locate_constant(source)
         return Move(self.locations[source], target, source.bytes)
 
     # -- loops ----------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class _Assigner:
             if isinstance(launch, Copy) or len(step.action.launches) == 1
         )
 
-    def _place_constant(self, value: Value) -> None:
+    def _locate_constant(self, value: Value) -> None:
         if value not in self.locations and is_constant(value):
             offset, size = self.weights[value]
             self._put(value, Location(Memory(Storage.WEIGHT, size, value.name, offset)))

@@ -80,12 +80,12 @@ class Record:
             "format": FORMAT,
             "cpu": self.cpu,
             "graphwright": self.version,
-            "workloads": {name: _plain(each) for name, each in kept},
+            "workloads": {name: _to_json(each) for name, each in kept},
         }
         return json.dumps(held, separators=(",", ":"))
 
 
-def _plain(measured: Measured) -> dict[str, Any]:
+def _to_json(measured: Measured) -> dict[str, Any]:
     times = {name: each and [each.median, each.low, each.high] for name, each in measured.times.items()}
     return {"base": measured.base, "taken": measured.taken, "times": times}
 

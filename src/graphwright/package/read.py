@@ -113,7 +113,7 @@ def read_package(
     use_mmap = use_mmap or (isinstance(source, Path) and bool(isa) and isa in _packed_again(source))
     where = source_name(source)
     found, later = open_archive(source, use_mmap=use_mmap, later=_is_read_later)
-    members = {name: data if name == WEIGHTS else _own(data) for name, data in found.items()}
+    members = {name: data if name == WEIGHTS else _private_copy(data) for name, data in found.items()}
     try:
         checks = _Checks(tensors=verify or not use_mmap, weights=verify)
         return _package(members, later, where, trust, keys, checks)
@@ -129,7 +129,7 @@ def read_package(
         raise damaged(where, f"{type(error).__name__}: {error}") from error
 
 
-def _own(data: memoryview) -> memoryview:
+def _private_copy(data: memoryview) -> memoryview:
     """``data``, copied if it is a mapping of a file: it must not change after it was checked."""
     return data if data.readonly else memoryview(bytes(data))
 

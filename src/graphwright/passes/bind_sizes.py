@@ -107,7 +107,7 @@ class _Binding:
         """The substitution of each symbol. Ranges of new symbols are entered into the table."""
         for name in self.limits:
             former = [old for old, new in self.becomes.items() if new == name]
-            self.limits[name] += [(known, "the model") for known in self._known({name, *former})]
+            self.limits[name] += [(known, "the model") for known in self._ranges_of({name, *former})]
         joined = {name: self._joined(name) for name in self.limits}
         self.faults.raise_if_any()
         for name in {*self.becomes, *joined}:
@@ -116,7 +116,7 @@ class _Binding:
         dims = {name: vary(self.table, size) for name, size in joined.items()}
         return dims | {name: dims[new] if isinstance(new, str) else new for name, new in self.becomes.items()}
 
-    def _known(self, names: set[str]) -> Iterator[Dim]:
+    def _ranges_of(self, names: set[str]) -> Iterator[Dim]:
         """The ranges of these symbols in the table."""
         for name in sorted(names & {*self.table.ranges, *self.table.multiples}):
             known = span_of(symbol(name), self.table)

@@ -66,7 +66,7 @@ def joined_module(buckets: BucketModules) -> Module:
     rows = tuple(_sizes(part.main) for part in buckets.buckets)
     sizes = main.add_input(TensorType(I64, (len(rows[0]),)), _free_name(source))
     module.signatures[main.name] = Signature((*(Role.DATA,) * len(inputs), Role.SIZES))
-    copied = _padded if buckets.otherwise == "pad" else _plain
+    copied = _padded if buckets.otherwise == "pad" else _static
     regions = [copied(part.main, source, f"gear_{number}") for number, part in enumerate(buckets.buckets)]
     if buckets.dynamic is not None:
         regions.append(clone_graph(buckets.dynamic.main, "dynamic"))
@@ -154,7 +154,7 @@ def _split(module: Module, signature: Signature) -> BucketModules:
     return BucketModules(_outer(module, inputs, case), index.op.otherwise, tuple(gears), last)
 
 
-def _plain(graph: Graph, source: Graph, name: str) -> Graph:
+def _static(graph: Graph, source: Graph, name: str) -> Graph:
     return clone_graph(graph, name)
 
 

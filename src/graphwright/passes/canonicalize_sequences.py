@@ -69,19 +69,19 @@ def _has_position(beyond: int = 0) -> Callable[[Match], str | None]:
     return check
 
 
-def _at(m: Match, beyond: int = 0) -> int:
+def _known_position(m: Match, beyond: int = 0) -> int:
     at = _position(m, beyond)
     assert isinstance(at, int)
     return at
 
 
 def _inserted(b: Builder, m: Match) -> Value:
-    items, at = _items(m), _at(m, beyond=1)
+    items, at = _items(m), _known_position(m, beyond=1)
     return _list(b, m, [*items[:at], m[X], *items[at:]])
 
 
 def _erased(b: Builder, m: Match) -> Value:
-    items, at = _items(m), _at(m)
+    items, at = _items(m), _known_position(m)
     return _list(b, m, [*items[:at], *items[at + 1 :]])
 
 
@@ -143,7 +143,7 @@ def _split(b: Builder, m: Match) -> Value:
     return _list(b, m, parts)
 
 
-def _whole(m: Match) -> str | None:
+def _check_parts(m: Match) -> str | None:
     """None if a Concat joins all parts of one Split in order."""
     if m.node(PARTED).outputs != m.root.inputs:
         return "its operands are not all parts of one Split in order"
@@ -174,7 +174,7 @@ CANONICALIZE_SEQUENCES = RulePass(
             "SequenceAt of a known sequence",
             P(SequenceAt, LIST, POSITION),
             _has_position(),
-            lambda b, m: _items(m)[_at(m)],
+            lambda b, m: _items(m)[_known_position(m)],
         ),
         Rule(
             "SequenceInsert into a known sequence",
@@ -187,7 +187,7 @@ CANONICALIZE_SEQUENCES = RulePass(
         ),
         Rule("ConcatFromSequence of a known sequence", JOIN, _joinable, _joined),
         Rule("SplitToSequence of known sizes", SPLIT_UP, _splits, _split),
-        Rule("Concat of Split", CONCAT, _whole, lambda b, m: m[X]),
+        Rule("Concat of Split", CONCAT, _check_parts, lambda b, m: m[X]),
         Rule(
             "OptionalGetElement of Optional",
             P(OptionalGetElement, P(Optional, HELD)),

@@ -48,7 +48,7 @@ class States(Mapping[str, Array]):
         """The array that runs update. Raises KeyError, and FeedError if its shape is unknown."""
         arrays = self._arrays
         if name not in arrays:
-            return arrays.setdefault(name, self._first(self._specs[name]))  # another thread may be first
+            return arrays.setdefault(name, self._initial(self._specs[name]))  # another thread may be first
         return arrays[name]
 
     def reset(self, values: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ class States(Mapping[str, Array]):
         with self.lock:
             self._arrays = arrays
 
-    def _first(self, spec: TensorSpec) -> Array:
+    def _initial(self, spec: TensorSpec) -> Array:
         if spec.name in self._starts:
             return self._starts[spec.name].copy()
         if spec.sizes is None:
@@ -147,16 +147,16 @@ class _StatefulFastPath(FastPath):
     def named(self, feeds: object, names: object, out: object = None, /) -> dict[str, Array] | None:
         """As :meth:`FastPath.named`; ``feeds`` is a dict that contains no state."""
         with self._executor.states.lock:
-            whole = self._whole(feeds)
+            whole = self._with_states(feeds)
             return None if whole is None else self._callee.named(whole, names, out)
 
     def listed(self, feeds: object, names: object, /) -> list[Array] | None:
         """As :meth:`named`."""
         with self._executor.states.lock:
-            whole = self._whole(feeds)
+            whole = self._with_states(feeds)
             return None if whole is None else self._callee.listed(whole, names)
 
-    def _whole(self, feeds: object) -> dict[str, object] | None:
+    def _with_states(self, feeds: object) -> dict[str, object] | None:
         states, kept = self._executor.states, self._executor.kept
         if type(feeds) is not dict or not kept.isdisjoint(feeds):
             return None

@@ -64,7 +64,7 @@ def _unreadable(path: Path, reason: str, hint: str = "") -> FeedError:
 def write_npy(path: Path, array: Array) -> None:
     """Writes one array."""
     with whole_file(path) as file:
-        np.lib.format.write_array(file, _plain(array), allow_pickle=False)
+        np.lib.format.write_array(file, _storable(array), allow_pickle=False)
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
@@ -76,7 +76,7 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
     with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             with archive.open(f"{kept[name]}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, _plain(array), allow_pickle=False)
+                np.lib.format.write_array(member, _storable(array), allow_pickle=False)
     return kept
 
 
@@ -110,7 +110,7 @@ def described(value: Any) -> str:
     return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
 
 
-def _plain(array: Array) -> Array:
+def _storable(array: Array) -> Array:
     """``array`` in a form that the file format supports: texts have a fixed width."""
     plain = np.asarray(array)
     return plain.astype(np.str_) if plain.dtype == object else plain

@@ -105,7 +105,7 @@ class CompiledGraph:
             given = self._graph(*arguments)
             return self._interface.outputs_of(given if isinstance(given, list | tuple) else (given,))
         with self._lock:
-            model, fed = self._held(arguments).model, self._fed()
+            model, fed = self._frozen_model(arguments).model, self._fed()
         arrays = [each.array(arguments[each.position]) for each in fed]
         results = model.recording_executor.run(arrays, None, model.threads)
         for each, array in zip(fed, arrays, strict=True):
@@ -116,7 +116,7 @@ class CompiledGraph:
     def _fed(self) -> list[Input]:
         return [each for each in self._interface.inputs if each.position not in self._changes]
 
-    def _held(self, arguments: tuple[Any, ...]) -> _Frozen:
+    def _frozen_model(self, arguments: tuple[Any, ...]) -> _Frozen:
         """The model that contains these parameters as constants."""
         uncounted = [
             k for k in self._frozen if arguments[k].is_inference()

@@ -65,7 +65,7 @@ class EagerGraph:
     def _compiled(self, node: fx.Node) -> CompiledGraph | None:
         """``node``, compiled as a graph of its own; None if PyTorch has to run it."""
         fakes = node.meta.get("val")
-        if not any(isinstance(each, torch.Tensor) for each in _each(fakes)):
+        if not any(isinstance(each, torch.Tensor) for each in _as_sequence(fakes)):
             return None
         graph = _graph_of(node, fakes)
         module = fx.GraphModule(self._graph, graph)
@@ -97,7 +97,7 @@ class _Run(fx.Interpreter):
             result = tuple(results) if isinstance(n.meta["val"], tuple | list) else results[0]
         if n in self._alone:
             step = OperatorResult(
-                n.name, str(n.target), "".join(user_line(n)), tuple(_each(result)), alone is None
+                n.name, str(n.target), "".join(user_line(n)), tuple(_as_sequence(result)), alone is None
             )
             for hook in self._hooks:
                 hook(step)
@@ -150,5 +150,5 @@ def _placeholder(graph: fx.Graph, node: fx.Node, number: int) -> fx.Node:
     return placeholder
 
 
-def _each(fakes: Any) -> Sequence[Any]:
+def _as_sequence(fakes: Any) -> Sequence[Any]:
     return fakes if isinstance(fakes, tuple | list) else (fakes,)

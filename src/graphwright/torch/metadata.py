@@ -14,7 +14,7 @@ def parameters() -> frozenset[int]:
     """The inputs of the graph that are parameters or buffers and that it does not change; none while
     gradients are recorded.
     """
-    found = _found()
+    found = _forward_metadata()
     if found is None or torch.is_grad_enabled():
         return frozenset()
     changed = {k for k, info in enumerate(found.input_info) if info.mutates_data}
@@ -25,7 +25,7 @@ def is_plain() -> bool:
     """Whether the wrappers of AOTAutograd do nothing: the inputs and results of the graph are those of the
     captured function, no input is changed, and no result shares memory with another tensor.
     """
-    found = _found()
+    found = _forward_metadata()
     return (
         found is not None
         and not any(info.mutates_data or info.mutates_metadata for info in found.input_info)
@@ -39,6 +39,6 @@ def is_plain() -> bool:
     )
 
 
-def _found() -> Any:
+def _forward_metadata() -> Any:
     context = torch._guards.TracingContext.try_get()
     return None if context is None else context.fw_metadata

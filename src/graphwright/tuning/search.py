@@ -106,7 +106,7 @@ class Search:
             {**self.learned, **{name: Measured(each, {}, each) for name, each in alternatives.items()}}
         )
         reach = {name: closure(base, trial, each.nodes) for name, each in picks.items()}
-        apart = self._apart(reach, picks)
+        apart = self._independent(reach, picks)
         parts = {name: part_of(base, trial, reach[name]) for name in apart}
         if not parts:
             return {}
@@ -136,7 +136,7 @@ class Search:
                 picks[each.choice.workload] = each
         return picks
 
-    def _apart(self, reach: Mapping[str, frozenset[int]], picks: Mapping[str, Workload]) -> list[str]:
+    def _independent(self, reach: Mapping[str, frozenset[int]], picks: Mapping[str, Workload]) -> list[str]:
         """The workloads whose tasks no other change affects; the others are tried again one by one."""
         owners = Counter(node for nodes in reach.values() for node in nodes)
         apart = []

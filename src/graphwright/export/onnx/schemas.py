@@ -23,7 +23,7 @@ def first_opset(op_type: str, operands: Sequence[DType | None], result: DType | 
     """
     schemas = _schemas(op_type)
     for schema in schemas:
-        if _takes(schema, operands) and (result is None or _gives(schema, type_text(result))):
+        if _takes(schema, operands) and (result is None or _can_output(schema, type_text(result))):
             return max(OPSET, schema.since_version)
     dtypes = ", ".join(str(dtype) for dtype in (*operands, result) if dtype is not None)
     raise CannotExport(f"no version of ONNX has {op_type} of {dtypes}")
@@ -63,7 +63,7 @@ def _takes(schema: defs.OpSchema, operands: Sequence[DType | None]) -> bool:
     return True
 
 
-def _gives(schema: defs.OpSchema, text: str) -> bool:
+def _can_output(schema: defs.OpSchema, text: str) -> bool:
     """Whether an output can be, or be a sequence of, tensors of this type."""
     allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
     types = {given for output in schema.outputs for given in allowed.get(output.type_str, (output.type_str,))}

@@ -259,7 +259,7 @@ class _NodeExporter:
     def failure(self, types: Sequence[TensorType]) -> Any:
         """A value that makes a run fail: a Reshape of an empty tensor to a shape with elements."""
         none = self.const(np.zeros(0, np.int64))
-        shapes = [self.sizes([_some(dim) for dim in type.shape or ()]) for type in types]
+        shapes = [self.sizes([_positive_size(dim) for dim in type.shape or ()]) for type in types]
         results = [
             self.cast(self.emit("Reshape", none, s), t.dtype) for s, t in zip(shapes, types, strict=True)
         ]
@@ -373,7 +373,7 @@ class _NodeExporter:
         return self._scope.names.take(f"node {self._node.location}")[5:]
 
 
-def _some(dim: Dim) -> int:
+def _positive_size(dim: Dim) -> int:
     """A size of at least one element that fits ``dim``."""
     return max(dim, 1) if isinstance(dim, int) else 1
 

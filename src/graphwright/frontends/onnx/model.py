@@ -111,7 +111,7 @@ def _read_model(
         _bind_sizes(reader, data[name], shapes[name])
     for name in filter(named.__contains__, constants):
         _bind_constant_sizes(reader, named[name], constants[name])
-    nodes, names, unread = _wanted(model.graph, wanted)
+    nodes, names, unread = _required_nodes(model.graph, wanted)
     data = {name: info for name, info in data.items() if name not in unread}
     for name, info in (data | {name: named[name] for name in constants if name in named}).items():
         _read_input(reader, scope, name, info, shapes.get(name), constants)
@@ -166,7 +166,7 @@ def _read_input(
         scope.values[name] = POISON
 
 
-def _wanted(
+def _required_nodes(
     graph: onnx.GraphProto, outputs: Sequence[str] | None
 ) -> tuple[Sequence[onnx.NodeProto], list[str], set[str]]:
     """The nodes that ``outputs`` need, the names of the outputs, and the names that only other nodes read."""

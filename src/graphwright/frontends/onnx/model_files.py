@@ -68,7 +68,7 @@ class ModelFiles:
                 "external-data", f"weights are in the file {shown}, and the folder is not known", hint
             )
         try:
-            real = self._found(location)
+            real = self._resolved(location)
             mode = os.stat(real).st_mode
         except (OSError, ValueError, RuntimeError) as error:
             raise Fault(
@@ -79,7 +79,7 @@ class ModelFiles:
         self.note(real)
         return real
 
-    def _found(self, location: str) -> Path:
+    def _resolved(self, location: str) -> Path:
         """The file at ``location`` with links resolved. Raises OSError, or Fault if the file is not
         allowed.
         """

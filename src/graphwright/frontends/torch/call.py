@@ -147,7 +147,7 @@ class Call:
         kind = PROMOTION.INT_TO_FLOAT if floats else PROMOTION.DEFAULT
         _, dtype = elementwise_dtypes(*fakes, type_promotion_kind=kind)
         common = dtype_from(dtype)
-        return tuple(self._as(self._argument(k), common) for k in positions)
+        return tuple(self._converted(self._argument(k), common) for k in positions)
 
     def result(self, value: Value) -> Value:
         """``value`` converted to the dtype of the first result."""
@@ -210,9 +210,9 @@ class Call:
         if isinstance(given, Value):
             return given
         dtype = I64 if isinstance(given, Expr) else dtype_from(torch.tensor(given).dtype)
-        return self._as(given, dtype)
+        return self._converted(given, dtype)
 
-    def _as(self, given: Any, dtype: DType) -> Value:
+    def _converted(self, given: Any, dtype: DType) -> Value:
         given = scalar(given)
         if isinstance(given, Value):
             return self._cast(given, dtype)

@@ -145,19 +145,19 @@ class _ProgramReader:
         raise Unsupported(f"{spec.target or node.name} is not a tensor")
 
     def _constant(self, target: str) -> Value | Complex:
-        tensor = self._held(target)
+        tensor = self._stored_tensor(target)
         if tensor.is_complex():
             return complex_constant(tensor, self._builder)
         type_from(tensor)  # raises Unsupported for tensors that graphwright cannot represent
         return self._builder.const(array_from(tensor))
 
-    def _held(self, target: str) -> torch.Tensor:
+    def _stored_tensor(self, target: str) -> torch.Tensor:
         known = self._program.state_dict
         tensor: torch.Tensor = known[target] if target in known else self._program.constants[target]
         return tensor
 
     def _state(self, target: str) -> Value:
-        tensor = self._held(target)
+        tensor = self._stored_tensor(target)
         value = self._builder.graph.add_input(type_from(tensor), self._unused_name(target))
         self._states[target] = value
         if _is_not_zero(tensor):

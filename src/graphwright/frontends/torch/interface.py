@@ -108,13 +108,13 @@ class Interface:
         """
         left = iter(tensors)
         return [
-            self._plain(each.plain, arguments)
+            self._computed(each.plain, arguments)
             if each.order is None
             else next(left).permute(each.output_axes).detach()
             for each in self.outputs
         ]
 
-    def _plain(self, plain: Any, arguments: Sequence[Any]) -> Any:
+    def _computed(self, plain: Any, arguments: Sequence[Any]) -> Any:
         """The value of a result that is not an output: an argument, the number of a size, or a constant."""
         if isinstance(plain, Argument):
             return arguments[plain.position]

@@ -84,7 +84,7 @@ class Context:
         outer = self._prepared, self._temporaries
         self._prepared, self._temporaries = [], []
         try:
-            found = self._found(candidate, node)
+            found = self._result(candidate, node)
         except Unsupported as reason:
             found = str(reason)
         if isinstance(found, Run) and self._temporaries:
@@ -95,7 +95,7 @@ class Context:
             return self._without_library
         return found
 
-    def _found(self, candidate: Candidate, node: Node) -> Run | Alias | str:
+    def _result(self, candidate: Candidate, node: Node) -> Run | Alias | str:
         if not is_plugin_op(candidate):
             found = candidate(node, self)
             return Run((found,)) if isinstance(found, Launch) else found
@@ -104,12 +104,16 @@ class Context:
         self._plugin = f"{plugin_of(candidate)}: "
         try:
             return checked_candidate(
-                lambda: self._asked(candidate, node), candidate, node, self._temporaries, self.target.machine
+                lambda: self._plugin_result(candidate, node),
+                candidate,
+                node,
+                self._temporaries,
+                self.target.machine,
             )
         finally:
             self._plugin = ""
 
-    def _asked(self, candidate: Candidate, node: Node) -> CandidateResult:
+    def _plugin_result(self, candidate: Candidate, node: Node) -> CandidateResult:
         """The result of a plugin's ``candidate``; a request that the context rejects counts as a reason."""
         try:
             return candidate(node, self)
@@ -154,9 +158,9 @@ class Context:
 
     def table(self, array: Array, name: str) -> Value:
         """A new constant in the graph of the current node."""
-        return self._held(self.constants.add(array), TensorType(dtype_of(array), array.shape), name)
+        return self._constant(self.constants.add(array), TensorType(dtype_of(array), array.shape), name)
 
-    def _held(self, ref: ConstRef, type: TensorType, name: str) -> Value:
+    def _constant(self, ref: ConstRef, type: TensorType, name: str) -> Value:
         graph = self._graph
         if graph is None:
             raise ValueError("no candidate is being tried")
@@ -220,7 +224,7 @@ class Context:
             type = TensorType(dtype or value.type.dtype, shape)
             deferred = Deferred(type.dtype, shape, lambda out: (partial(_filled, out, array, fill),))
             derived = self.constants.add_derived(ref, f"{kind} {self.isa.name}", deferred)
-            self._derived[value, kind] = self._held(derived, type, f"{value.name} {kind}")
+            self._derived[value, kind] = self._constant(derived, type, f"{value.name} {kind}")
         return self._derived[value, kind]
 
     def _source(self, value: Value) -> tuple[Array, ConstRef]:

@@ -55,7 +55,7 @@ def _in_turn(
     runs: list[Run] = []
     results: list[Value] = []
     for anchor in anchors:
-        alone = _alone(anchor, _outer(node, region), context)
+        alone = _in_outer_graph(anchor, _outer(node, region), context)
         choice = choose(alone, context)
         if not isinstance(choice.action, Run):
             return "; ".join(choice.reasons)
@@ -72,7 +72,7 @@ def _in_turn(
     return Run((*launches, epilogue), temporaries=tuple(temporaries))
 
 
-def _alone(anchor: Node, outer: dict[Value, Value], context: Context) -> Node:
+def _in_outer_graph(anchor: Node, outer: dict[Value, Value], context: Context) -> Node:
     """``anchor`` as a node on values of the outer graph; its result is a temporary if the outer graph has no
     value for it.
     """

@@ -132,14 +132,14 @@ def _block_bytes(isa: Isa) -> int:
     return isa.machine.l2.bytes // 2
 
 
-def _rest(isa: Isa) -> int:
+def _most_single_pixels(isa: Isa) -> int:
     """The most pixels at the end of an image that are multiplied one by one, instead of in a vector."""
     return 2 if isa.vector_bytes == 64 else 0
 
 
 def _panels(isa: Isa, args: ByteConvArgs) -> Dim:
     """Panels of pixels: at least one if there are pixels."""
-    vectors = floordiv(args.pixels + isa.lanes - 1 - _rest(isa), isa.lanes)
+    vectors = floordiv(args.pixels + isa.lanes - 1 - _most_single_pixels(isa), isa.lanes)
     return maximum(ceildiv(vectors, vectors_of(isa)), minimum(args.pixels, 1))
 
 
@@ -160,7 +160,7 @@ def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
     a panel and as runs.
     """
     panels = minimum(_panels(isa, args), _block_panels(isa, args))
-    rest = _rest(isa) * ceildiv(_quads(args) * QUAD, RUN) * RUN
+    rest = _most_single_pixels(isa) * ceildiv(_quads(args) * QUAD, RUN) * RUN
     return (panels + 1) * panel_columns(isa) * QUAD * (_quads(args) + 1) + rest
 
 
@@ -227,7 +227,7 @@ def header(isa: Isa) -> str:
     """The generated header of ``byte_conv.c``."""
     constants = f"""
 #define NR {panel_columns(isa)} /* output pixels of a panel */
-#define REST {_rest(isa)} /* the most pixels that are multiplied one by one */
+#define REST {_most_single_pixels(isa)} /* the most pixels that are multiplied one by one */
 #define OUT_LD (NR + VL) /* pixels of a tile, and the rest */
 #define BLOCK_BYTES {_block_bytes(isa)}
 #define MOST_PANELS {_MOST_PANELS}

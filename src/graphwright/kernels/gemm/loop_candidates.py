@@ -52,7 +52,7 @@ def product_of_matrices(node: Node[MatMul], context: Context) -> Launch | str:
     right = _operand(builder, b, b_shape, batch)
     result = builder.output(node.output, (*batch, m, n))
     sizes = builder.size(m), builder.size(n), builder.size(k)
-    make = _tiled if dtype.bytes >= 4 else _plain
+    make = _tiled if dtype.bytes >= 4 else _columns_at_once
     loops = make(left, right, result, tuple(symbol(name) for name in names), sizes)
     axes = tuple(zip(names, map(builder.size, batch), strict=True))
     body = nest(axes, loops, innermost=Kind.PARALLEL) if axes else loops
@@ -98,7 +98,7 @@ def _tiled(
     return Loop("row", Kind.PARALLEL, m, (inner,), _ROWS)
 
 
-def _plain(
+def _columns_at_once(
     left: Buffer, right: Buffer, result: Buffer, batch: tuple[Dim, ...], sizes: tuple[Dim, Dim, Dim]
 ) -> Loop:
     """Computes a vector of columns at a time."""

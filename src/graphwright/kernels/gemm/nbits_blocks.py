@@ -41,9 +41,9 @@ def add_scaled(cells: Cells, chains: int) -> list[str]:
             f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);"
             for v in dict.fromkeys(v for _, v in cells)
         ),
-        *(f"        ACCUMULATE(c{r}_{v}_0, s{v}, {_whole(r, v, chains)});" for r, v in cells),
+        *(f"        ACCUMULATE(c{r}_{v}_0, s{v}, {_sum_of_chains(r, v, chains)});" for r, v in cells),
     ]
 
 
-def _whole(row: int, vector: int, chains: int) -> str:
+def _sum_of_chains(row: int, vector: int, chains: int) -> str:
     return " + ".join(f"e{row}_{vector}_{chain}" for chain in range(chains))

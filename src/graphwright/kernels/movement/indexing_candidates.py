@@ -131,7 +131,7 @@ def gather_elements(node: Node[GatherElements], context: Context) -> Run | str:
     index = tuple(symbol(name) for name in names)
     source, table = builder.input(x, x.type.dims, dtype), builder.input(indices, indices.type.dims)
     (let,), (found,) = _from_ends([Load(table, index)], [builder.size(x.type.dims[axis])])
-    store = Store(builder.output(y, y.type.dims, dtype), index, Load(source, _at(index, axis, found)))
+    store = Store(builder.output(y, y.type.dims, dtype), index, Load(source, _replaced(index, axis, found)))
     body = nest(tuple(zip(names, map(builder.size, y.type.dims), strict=True)), let, store)
     launch = builder.launch(body)
     return Run((*check(indices, (x.type.dims[axis],), y, context, op.from_end), launch))
@@ -153,7 +153,7 @@ def scatter_elements(node: Node[ScatterElements], context: Context) -> Run | str
     table = builder.input(indices, indices.type.dims)
     added, target = builder.input(updates, updates.type.dims, dtype), builder.output(y, x.type.dims, dtype)
     (let,), (found,) = _from_ends([Load(table, index)], [builder.size(x.type.dims[axis])])
-    change = _changed(target, _at(index, axis, found), Load(added, index), op.reduction)
+    change = _changed(target, _replaced(index, axis, found), Load(added, index), op.reduction)
     extents = dict(zip(names, map(builder.size, indices.type.dims), strict=True))
     body: Statement = Loop(names[axis], Kind.SERIAL, extents.pop(names[axis]), (let, change))
     if extents:
@@ -211,6 +211,6 @@ def _axis_names(rank: int) -> list[str]:
     return [f"a{k}" for k in range(rank)]
 
 
-def _at(index: tuple[Dim, ...], axis: int, found: Scalar) -> tuple[Index, ...]:
+def _replaced(index: tuple[Dim, ...], axis: int, found: Scalar) -> tuple[Index, ...]:
     """The position ``index`` with ``found`` along ``axis``."""
     return (*index[:axis], found, *index[axis + 1 :])

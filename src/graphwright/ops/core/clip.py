@@ -59,12 +59,12 @@ class Clip(Op):
             need_scalar(at, bound, what)
         operands = [x, *(b for b in (low, high) if b is not None)]
         return (
-            elementwise_fact(x.type, operands, self._known)
+            elementwise_fact(x.type, operands, self._clipped)
             if len(operands) == 1 and x.dtype.is_integer
             else x.type
         )
 
-    def _known(self, x: Dim) -> Dim:
+    def _clipped(self, x: Dim) -> Dim:
         if self.low is not None:
             x = maximum_dim(x, int(self.low))
         return x if self.high is None else minimum_dim(x, int(self.high))

@@ -30,19 +30,19 @@ class Binarizer(Op):
     def reference(self, x: Array) -> Array:
         if x.dtype.kind == "f":
             return like(x > x.dtype.type(self.threshold), x)
-        least = self._least(dtype_of(x))
+        least = self._smallest_above(dtype_of(x))
         return np.zeros_like(x) if least is None else like(x >= least, x)
 
     def expression(self, x: Scalar) -> Scalar:
         zero, one = Const(0, x.dtype), Const(1, x.dtype)
         if x.dtype.is_float:
             return select(x > Const(self.threshold, x.dtype), one, zero)
-        least = self._least(x.dtype)
+        least = self._smallest_above(x.dtype)
         return (
             select(x >= Const(least, x.dtype), one, zero) if least is not None else select(x > x, one, zero)
         )
 
-    def _least(self, dtype: DType) -> int | None:
+    def _smallest_above(self, dtype: DType) -> int | None:
         """The smallest integer of ``dtype`` above the threshold; None if there is none."""
         low, end = -(1 << dtype.bits - 1), 1 << dtype.bits - 1
         if math.isnan(self.threshold) or self.threshold >= end - 1:

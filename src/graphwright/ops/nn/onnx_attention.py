@@ -111,10 +111,10 @@ class _Attention:
         )  # fmt: skip
         mask = self._bias(with_causal=not plain)
         operands = (self.q, self.k, self.v, *([] if mask is None else [mask]))
-        y = self.i.emit(op, *(self._as(F32, operand) for operand in operands))
-        return self._as(self.dtype, y)
+        y = self.i.emit(op, *(self._converted(F32, operand) for operand in operands))
+        return self._converted(self.dtype, y)
 
-    def _as(self, dtype: DType, x: Any) -> Any:
+    def _converted(self, dtype: DType, x: Any) -> Any:
         return x if x.type.dtype == dtype else self.i.emit(Cast(dtype), x)
 
     def _decomposed(self, precision: DType | None) -> tuple[Any, Any]:

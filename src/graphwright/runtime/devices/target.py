@@ -90,10 +90,10 @@ def _warn_if_outdated(path: Path, record: str) -> None:
     changed = changed_sources(path, record, package)
     if changed:
         message = "the kernel library was built before %s changed: build it again with pip install -e %s"
-        warn_once("outdated kernels", message, _first_of(changed), package.parents[1])
+        warn_once("outdated kernels", message, _abbreviated(changed), package.parents[1])
 
 
-def _first_of(names: Sequence[str]) -> str:
+def _abbreviated(names: Sequence[str]) -> str:
     """The first name, and the number of others."""
     others = len(names) - 1
     return f"{names[0]} and {others} other file{'s' * (others > 1)}" if others else names[0]

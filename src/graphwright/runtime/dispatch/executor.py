@@ -79,7 +79,7 @@ class DispatchExecutor(Executor):
         None.
         """
         if shapes is not None:
-            return self._first(shapes, lambda executor: executor.plans(shapes, threads))
+            return self._on_first_match(shapes, lambda executor: executor.plans(shapes, threads))
         return [
             plan.within(shapes_text(case.executable.inputs))
             for case in self._all()
@@ -107,9 +107,9 @@ class DispatchExecutor(Executor):
         return not case.executable.guards or self._known.get(shapes) is case
 
     def _run(self, arrays: Sequence[Array], run: Callable[[Executor], T]) -> T:
-        return self._first(self._shapes(arrays), run)
+        return self._on_first_match(self._shapes(arrays), run)
 
-    def _first(self, shapes: Shapes, run: Callable[[Executor], T]) -> T:
+    def _on_first_match(self, shapes: Shapes, run: Callable[[Executor], T]) -> T:
         """The result of ``run`` on the first case that accepts ``shapes`` and whose guards they satisfy."""
         broken: FeedError | None = None
         for case in self._candidates(shapes):
@@ -252,7 +252,7 @@ class DispatchFastPath(FastPath):
 
     def __call__(self, *arrays: object) -> tuple[Array, ...] | None:
         try:
-            path = self._paths.get(tuple(map(_SHAPE, arrays))) or self._found(arrays)
+            path = self._paths.get(tuple(map(_SHAPE, arrays))) or self._new_path(arrays)
         except (AttributeError, TypeError):  # not an array
             return None
         return None if path is None else path(*arrays)
@@ -270,11 +270,11 @@ class DispatchFastPath(FastPath):
             return None
         try:
             arrays = [feeds[name] for name in self._names]
-            return self._paths.get(tuple(map(_SHAPE, arrays))) or self._found(arrays)
+            return self._paths.get(tuple(map(_SHAPE, arrays))) or self._new_path(arrays)
         except (KeyError, AttributeError, TypeError):
             return None
 
-    def _found(self, arrays: Sequence[object]) -> FastPath | None:
+    def _new_path(self, arrays: Sequence[object]) -> FastPath | None:
         """The fast path for arrays of new shapes."""
         shapes: Shapes = tuple(map(_SHAPE, arrays))
         case = self._dispatch.case_for(shapes) if len(shapes) == len(self._names) else None

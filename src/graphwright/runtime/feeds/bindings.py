@@ -122,13 +122,13 @@ class Bindings:
         order.
         """
         if self.inputs[index].dtype.element is not None:
-            held: Any = self._held(index, self.inputs[index].dtype, array)  # a list, or None
+            held: Any = self._container(index, self.inputs[index].dtype, array)  # a list, or None
             return cast("Array", held)
         if type(array) is not np.ndarray or array.dtype != self._types[index]:
             return self._array(index, self.inputs[index].dtype, array)
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
-    def _held(self, index: int, dtype: DType, given: Any) -> Any:
+    def _container(self, index: int, dtype: DType, given: Any) -> Any:
         """A container in the form that executors need: a list of arrays, a dict, or the value of an optional,
         which may be None.
         """
@@ -137,11 +137,11 @@ class Bindings:
         if dtype.element is None:
             return self._array(index, dtype, given)
         if dtype.kind == "optional":
-            return None if given is None else self._held(index, dtype.element, given)
+            return None if given is None else self._container(index, dtype.element, given)
         if not isinstance(given, list | tuple):
             name = self.inputs[index].name
             raise self._error("feed-dtype", f"input {name!r} takes a list, not {_kind(given)}")
-        return [self._held(index, dtype.element, item) for item in given]
+        return [self._container(index, dtype.element, item) for item in given]
 
     def _mapped(self, index: int, dtype: DType, given: Any) -> dict[Any, Any]:
         """A map in the form that executors need: a dict of Python numbers and strings."""

@@ -112,7 +112,7 @@ def _identify(command: tuple[str, ...], zig: bool, notes: Path) -> Toolchain | s
         noted = folder.read(name)
         if noted is not None:
             return Toolchain(full, noted.decode(), zig)
-    found = _asked(full, zig)
+    found = _probed(full, zig)
     if isinstance(found, Toolchain):
         with contextlib.suppress(OSError, ToolchainError):
             folder.write(name, found.identity.encode())
@@ -128,7 +128,7 @@ def _stamp(command: tuple[str, ...], zig: bool) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
-def _asked(command: tuple[str, ...], zig: bool) -> Toolchain | str:
+def _probed(command: tuple[str, ...], zig: bool) -> Toolchain | str:
     """The toolchain according to the compiler itself, or the reason why it does not run."""
     try:
         ended = subprocess.run(

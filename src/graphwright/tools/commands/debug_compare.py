@@ -70,7 +70,7 @@ def compare(
     with progress("running both"):
         subject = requested_subject(model, options, flags)
         ours = values_of_subject(subject)
-        theirs = _other(other, engine, options, subject.feeds, [*ours.arrays])
+        theirs = _values_of_other(other, engine, options, subject.feeds, [*ours.arrays])
     found = differences(ours, theirs)
     inner = [each for each in found if each.name not in ours.outputs]
     _show(found, ours, all)
@@ -91,7 +91,7 @@ def _require_engine(engine: str, other: Path) -> None:
         raise typer.BadParameter(f"{engine} runs .onnx models, not packages", param_hint="--with")
 
 
-def _other(other: Path, engine: str, options: Options, feeds: Any, wanted: Sequence[str]) -> Values:
+def _values_of_other(other: Path, engine: str, options: Options, feeds: Any, wanted: Sequence[str]) -> Values:
     if engine == OURS:
         sizes = {name: list(array.shape) for name, array in feeds.items() if hasattr(array, "shape")}
         return values_of_subject(open_subject(other, options, shapes=sizes, feeds=feeds))

@@ -120,7 +120,7 @@ def reduce(
     assert found is not None  # the whole model has just failed
     _write(target, found)
     say(f"  {counted(len(found.nodes), 'node')} of {len(divisible)} remain after {reducer.tried} runs")
-    note(f"wrote {target} and {_beside(target)}")
+    note(f"wrote {target} and {_feeds_path(target)}")
 
 
 def _words(when: str) -> list[str]:
@@ -183,8 +183,8 @@ def _values(proto: onnx.ModelProto, flags: InputFlags) -> Mapping[str, Array]:
 def _write(target: Path, found: Candidate) -> None:
     with whole_file(target) as file:
         file.write(found.proto.SerializeToString())
-    write_npz(_beside(target), found.feeds)
+    write_npz(_feeds_path(target), found.feeds)
 
 
-def _beside(target: Path) -> Path:
+def _feeds_path(target: Path) -> Path:
     return target.with_suffix(".npz")

@@ -52,7 +52,7 @@ def values_of_subject(subject: Subject) -> Values:
     inner = {result.value.name: result.got for walk in walks for result in walk}
     names = [spec.name for spec in subject.model.outputs]
     outputs = dict(zip(names, subject.outputs(), strict=True))
-    return Values({**inner, **_plain(outputs)}, frozenset(outputs))
+    return Values({**inner, **_tensors(outputs)}, frozenset(outputs))
 
 
 def values_of_peer(engine: str, path: Path, feeds: Mapping[str, Any], wanted: Sequence[str]) -> Values:
@@ -65,7 +65,7 @@ def values_of_peer(engine: str, path: Path, feeds: Mapping[str, Any], wanted: Se
         return Values(evaluated(proto, feeds), outputs)
     inner = {name for node in proto.graph.node for name in node.output} - outputs
     names = [name for name in wanted if name in inner]
-    return Values(_plain(_run_widened(engine, proto, feeds, names)), outputs)
+    return Values(_tensors(_run_widened(engine, proto, feeds, names)), outputs)
 
 
 def _run_widened(
@@ -85,7 +85,7 @@ def _run_widened(
             raise EvaluationError(Diagnostic("engine", f"{engine} cannot run it: {error}")) from error
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Array]:
+def _tensors(values: Mapping[str, Any]) -> dict[str, Array]:
     return {name: array for name, array in values.items() if is_number(array)}
 
 

@@ -43,7 +43,7 @@ def find_nan(subject: Subject) -> FirstNan | None:
     """
     for program in subject.programs:
         for result in StepWalk(program):
-            kind = _made(result, program.graph.module)
+            kind = _introduced(result, program.graph.module)
             if kind is not None:
                 count = int(_KINDS[kind](_floats(result.got)).sum())
                 inside = _first_inside(program, result, kind)
@@ -56,7 +56,7 @@ def has(kind: str, array: Array) -> bool:
     return bool(_KINDS[kind](_floats(array)).any())
 
 
-def _made(result: StepResult, module: Module) -> str | None:
+def _introduced(result: StepResult, module: Module) -> str | None:
     """The kind of non-finite elements that the results of a step have and its operands do not have."""
     if result.got.dtype.kind not in "fcV":
         return None

@@ -37,12 +37,12 @@ def first_wrong(
     The search is a bisection, which assumes that a wrong module stays wrong.
     """
     low, high = 0, len(snapshots) - 1
-    found = _apart(snapshots[high].module, arrays, expected)
+    found = _deviation(snapshots[high].module, arrays, expected)
     if isinstance(found, Distance) and found.most <= limit:
         return None
     while low + 1 < high:  # the first is right, the last is wrong
         middle = (low + high) // 2
-        there = _apart(snapshots[middle].module, arrays, expected)
+        there = _deviation(snapshots[middle].module, arrays, expected)
         if isinstance(there, Distance) and there.most <= limit:
             low = middle
         else:
@@ -59,7 +59,7 @@ def evaluated(module: Module, arrays: Sequence[Array]) -> Sequence[Array]:
         return evaluate_module(module, arrays, wide=True)
 
 
-def _apart(module: Module, arrays: Sequence[Array], expected: Sequence[Array]) -> Distance | str:
+def _deviation(module: Module, arrays: Sequence[Array], expected: Sequence[Array]) -> Distance | str:
     """The distance of the outputs of ``module`` from the expected ones; a text if it cannot be evaluated."""
     try:
         results = evaluated(module, arrays)

@@ -29,28 +29,28 @@ class Reducer:
         nodes = self._enough(start or ())
         if nodes is None:
             return None
-        nodes = ddmin(nodes, self._holds, self.budget)
+        nodes = ddmin(nodes, self._part_holds, self.budget)
         part = self.model.part(nodes)
         names = [output.name for output in part.proto.graph.output]
-        kept = ddmin(names, lambda few: self._holds(nodes, few), self.budget)
+        kept = ddmin(names, lambda few: self._part_holds(nodes, few), self.budget)
         part = self.model.part(nodes, kept)
         needed = _needed(part)
-        return self.model.part(needed, kept) if self._holds(needed, kept) else part
+        return self.model.part(needed, kept) if self._part_holds(needed, kept) else part
 
     def _enough(self, start: Iterable[int]) -> list[int] | None:
         """``start`` with as many neighbors as needed; the whole model if no smaller part has the property."""
         nodes = list(start)
         while nodes and len(nodes) < len(self.model) and not self.budget.is_spent:
-            if self._holds(nodes):
+            if self._part_holds(nodes):
                 return nodes
             grown = self.model.neighbors(nodes)
             if len(grown) == len(nodes):
                 break
             nodes = grown
         whole = list(range(len(self.model)))
-        return whole if self._holds(whole) else None
+        return whole if self._part_holds(whole) else None
 
-    def _holds(self, nodes: Sequence[int], outputs: Sequence[str] | None = None) -> bool:
+    def _part_holds(self, nodes: Sequence[int], outputs: Sequence[str] | None = None) -> bool:
         part = self.model.part(nodes, outputs)
         key = part.nodes, tuple(output.name for output in part.proto.graph.output)
         if key not in self._known:

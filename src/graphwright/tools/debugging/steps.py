@@ -102,7 +102,7 @@ class StepWalk:
         """
         for node in graph:
             operands = [None if v is None else self.known[v] for v in node.inputs]
-            region = _taken(node, operands) if any(each in ran for each in node.regions) else None
+            region = _selected_branch(node, operands) if any(each in ran for each in node.regions) else None
             if region is None or region not in ran:
                 yield node, evaluator.node(node, operands)
                 continue
@@ -152,7 +152,7 @@ def _first_elements(got: Array, expected: Array, count: int | None) -> tuple[Arr
     return got.ravel()[:count], expected.ravel()[:count]
 
 
-def _taken(node: Node, operands: Sequence[Array | None]) -> Graph | None:
+def _selected_branch(node: Node, operands: Sequence[Array | None]) -> Graph | None:
     """The branch that ``node`` takes."""
     number = region_op(node.op).selected_region(*map(fact_of, operands))
     return None if number is None else node.regions[number]

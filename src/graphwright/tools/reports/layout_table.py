@@ -51,7 +51,7 @@ class Layouts:
             found = weights if is_constant(value) else values
             found.setdefault(_layout_name(value), []).append(_name(value))
         requests = sorted(remarks.requests, key=lambda r: -(r.saves or 0))
-        copies = [(copy, nominal(copy.moved, module.symbols)) for copy in _left(remarks, module)]
+        copies = [(copy, nominal(copy.moved, module.symbols)) for copy in _remaining_copies(remarks, module)]
         return cls(values, weights, requests, sorted(copies, key=lambda each: -each[1]))
 
 
@@ -80,7 +80,7 @@ def _name(value: Value) -> str:
     return called if value.producer is None or not value.name else f"{value.name} of {called}"
 
 
-def _left(remarks: Remarks, module: Module) -> Iterator[LayoutCopy]:
+def _remaining_copies(remarks: Remarks, module: Module) -> Iterator[LayoutCopy]:
     """The conversions that remain after later passes: most transposes become part of loads and stores."""
     nodes: Iterator[Node] = (node for graph in module.graphs.values() for node in graph)
     transposes = Counter(node.location for node in nodes if isinstance(node.op, Transpose))

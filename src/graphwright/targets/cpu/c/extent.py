@@ -129,7 +129,7 @@ def _reaches(body: Sequence[Statement], parameters: Sequence[Buffer], names: Nam
         positive = _positive(access, names)
         condition = " && ".join(f"{number(dim, names).text} > 0" for dim in positive) or "1"
         target = f"out[{FIRST + positions[access.buffer.name]}]"
-        statements = _reach(access, target, _known(positive, names))
+        statements = _reach(access, target, _with_signs(positive, names))
         blocks.setdefault(condition, {}).update(dict.fromkeys(statements))
     for condition, block in blocks.items():
         yield f"if ({condition}) {{"
@@ -179,7 +179,7 @@ def _positive(access: _Access, names: Names) -> tuple[Dim, ...]:
     return tuple(size for size in dict.fromkeys(sizes) if isinstance(size, Expr) or size <= 0)
 
 
-def _known(positive: Sequence[Dim], names: Names) -> dict[str, Double]:
+def _with_signs(positive: Sequence[Dim], names: Names) -> dict[str, Double]:
     """``names``, where the variables of ``positive`` symbols are known to be so."""
     signs = {name: text.at_least_0 or symbol(name) in positive for name, text in names.items()}
     return {name: text._replace(at_least_0=signs[name]) for name, text in names.items()}
@@ -191,7 +191,7 @@ def _reach(access: _Access, target: str, names: Names) -> Iterator[str]:
     for index, length, stride in zip(
         _indices(access, names), access.buffer.shape, _strides(access.buffer), strict=True
     ):
-        along = scaled(index or Range(ZERO, _last(length, names)), number(stride, names))
+        along = scaled(index or Range(ZERO, _last_index(length, names)), number(stride, names))
         low.append(along.low)
         high.append(along.high)
     first = plus(*low)
@@ -209,7 +209,7 @@ def _indices(access: _Access, names: Names) -> list[Range | None]:
     """
     extents = _extents(access.loops)
     ranges = {
-        axis: None if extent is None else Range(ZERO, _last(extent, names))
+        axis: None if extent is None else Range(ZERO, _last_index(extent, names))
         for axis, extent in extents.items()
     }
     found: list[Range | None] = []
@@ -218,11 +218,11 @@ def _indices(access: _Access, names: Names) -> list[Range | None]:
             found.append(None)
             continue
         first = _affine(index, ranges, names, set())
-        found.append(first and Range(first.low, plus(first.high, _last(size, names))))
+        found.append(first and Range(first.low, plus(first.high, _last_index(size, names))))
     return found
 
 
-def _last(size: Dim, names: Names) -> Double:
+def _last_index(size: Dim, names: Names) -> Double:
     """The last index of an axis that is not empty."""
     return number(size - 1, names)._replace(at_least_0=True)
 
@@ -272,7 +272,7 @@ def _moving(atom: Atom, ranges: _Ranges, names: Names, used: set[str]) -> Range 
     if found is None:
         return None
     if atom.name == "mod":
-        last = _last(rest[0], names)
+        last = _last_index(rest[0], names)
         high = least(found.high, last).text
         text = high if found.low.at_least_0 else f"({found.low.text} >= 0 ? {high} : {last.text})"
         return Range(ZERO, Double(text, at_least_0=True))

@@ -24,7 +24,7 @@ def _integers(text: str, unsigned: str | None = None) -> Template:
     return template
 
 
-def _either(integer: Template, floating: Template) -> Template:
+def _by_dtype(integer: Template, floating: Template) -> Template:
     return lambda dtype: floating(dtype) if dtype.is_float else integer(dtype)
 
 
@@ -88,18 +88,18 @@ _BY_LIBM: Final = (
 
 SCALAR_HELPERS: Final[dict[str, Template]] = {
     "div": _integers(_INTEGER_DIV, "GW_INLINE @T NAME(@T a, @T b) { return b == 0 ? 0 : (@T)(a / b); }"),
-    "rem": _either(
+    "rem": _by_dtype(
         _integers(_INTEGER_REM, _UNSIGNED_REM), _libm("fmod", 2)
     ),
-    "mod": _either(
+    "mod": _by_dtype(
         _integers(_INTEGER_MOD, _UNSIGNED_REM), _floats(_FLOAT_MOD)
     ),
-    "pow": _either(_integers(_POWER), _libm("pow", 2)),
-    "max": _either(
+    "pow": _by_dtype(_integers(_POWER), _libm("pow", 2)),
+    "max": _by_dtype(
         _integers("GW_INLINE @T NAME(@T a, @T b) { return a > b ? a : b; }"),
         _floats("GW_INLINE @T NAME(@T a, @T b) { return a > b || a != a ? a : b; } /* NaN if either is */"),
     ),
-    "min": _either(
+    "min": _by_dtype(
         _integers("GW_INLINE @T NAME(@T a, @T b) { return a < b ? a : b; }"),
         _floats("GW_INLINE @T NAME(@T a, @T b) { return a < b || a != a ? a : b; } /* NaN if either is */"),
     ),
@@ -109,11 +109,11 @@ SCALAR_HELPERS: Final[dict[str, Template]] = {
         "GW_INLINE @T NAME(@T x, @T low, @T high) { /* low if NaN */\n"
         "    return x > low ? (x < high ? x : high) : low;\n}"
     ),
-    "abs": _either(
+    "abs": _by_dtype(
         _integers(_ABS, "GW_INLINE @T NAME(@T x) { return x; }"),
         lambda dtype: f"GW_INLINE @T NAME(@T x) {{ return __builtin_fabs{'f' if dtype == F32 else ''}(x); }}",
     ),
-    "sign": _either(_integers(_SIGN), _floats(_FLOAT_SIGN)),
+    "sign": _by_dtype(_integers(_SIGN), _floats(_FLOAT_SIGN)),
     "shl": _integers(_SHL),
     "shr": _integers(
         _SHR,

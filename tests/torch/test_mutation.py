@@ -77,6 +77,21 @@ def test_results_that_are_views_of_a_changed_argument(dynamic: bool) -> None:
     assert second.data_ptr() == columns[2].data_ptr()
 
 
+def test_a_changed_argument_whose_transpose_is_another_argument() -> None:
+    """PyTorch makes both from one tensor, of which only the offset is symbolic."""
+
+    def change(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.unbind(1)[0].mul_(2)
+        y[:, 0] = y[:, 1].clone()
+        return (y + y).view(-1)[2:]
+
+    x = torch.tensor([[1.0, 2, 3], [4, 5, 6], [7, 8, 9]]).t()
+    with torch.no_grad():
+        result = compiled(change, dynamic=True)(x, x.t())
+    assert result.tolist() == [12, 10, 10, 12, 16, 16, 18]
+    assert x.tolist() == [[4, 5, 8], [4, 5, 8], [6, 6, 9]]
+
+
 def test_a_frozen_parameter_that_another_graph_changes() -> None:
     model, x = nn.Linear(4, 3), torch.randn(2, 4)
     with torch.no_grad():

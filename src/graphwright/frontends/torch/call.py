@@ -14,7 +14,7 @@ from torch._prims_common import elementwise_dtypes
 
 from graphwright.frontends.torch.higher_order import parameters_of
 from graphwright.frontends.torch.numbers import scalar, size
-from graphwright.frontends.torch.types import Unsupported, dtype_from, type_from
+from graphwright.frontends.torch.types import Unsupported, dtype_from, size_hint, type_from
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import constant_of
 from graphwright.ir.graph import Graph, Value
@@ -80,7 +80,8 @@ class Call:
         """
         given = self._nodes[self._arguments[index].name]
         fake = given.meta["val"] if isinstance(given, fx.Node) else torch.tensor(given)
-        if fake.untyped_storage().nbytes() != fake.nbytes:
+        # not nbytes, which fails if only the offset is symbolic
+        if size_hint(fake.untyped_storage().nbytes()) != size_hint(fake.numel()) * fake.itemsize:
             return None
         outermost = [(-fake.stride(axis), -fake.shape[axis], axis) for axis in range(fake.dim())]
         order = [axis for _, _, axis in sorted(outermost)]

@@ -204,11 +204,17 @@ def test_cache_explains_and_clears(tmp_path: Path) -> None:
 # -- the whole --------------------------------------------------------------------------------------------
 
 
-def test_help_teaches() -> None:
+def test_help_teaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 80 columns, no text is cut, and no example is wrapped."""
     assert all(verb in graphwright("--help").stdout for verb in VERBS)
     for verb in VERBS:
+        monkeypatch.setenv("COLUMNS", "200")
+        wide = graphwright(verb, "--help").stdout.splitlines()
+        monkeypatch.setenv("COLUMNS", "80")
         shown = graphwright(verb, "--help").stdout
         assert "Example" in shown and f"graphwright {verb}" in shown
+        examples = [line.strip() for line in wide if line.startswith("   graphwright")]
+        assert "…" not in shown and all(example in shown for example in examples), verb
     assert graphwright("--version").stdout.strip()
 
 

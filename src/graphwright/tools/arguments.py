@@ -48,7 +48,7 @@ Shapes = Annotated[
         "NAME:SIZES",
         "Sizes of an input, as in x:1,3,224,224. A name makes a size symbolic, ? keeps the model's own; 1..16"
         " and N=1..16 are ranges, %32 after a range or name means multiples of 32, as in "
-        "x:N=1..16,3,H=64..2048%32,?. Repeatable.",
+        "x:N=1..16,3,64..512%32,?. Repeatable.",
     ),
 ]
 Constants = Annotated[

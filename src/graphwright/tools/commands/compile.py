@@ -108,10 +108,10 @@ def compile(
     \b
       graphwright compile model.onnx -o model.om
       graphwright compile model.onnx -o model.om --shape x:1,3,224,224
-      graphwright compile model.onnx -o model.om --shape x:N=1..16,3,H=64..2048%32,W=64..2048%32
+      graphwright compile model.onnx -o model.om --shape x:N=1..16,3,64..512%32,?
       graphwright compile model.onnx -o model.om --dynamic-batch 1,2,4,8
       graphwright compile vad.onnx -o vad.om --const sr=16000 --outputs output
-      graphwright compile vad.onnx -o vad.om --shape state:2,1,128 --state state=stateN
+      graphwright compile vad.onnx --shape state:2,1,128 --state state=stateN
       graphwright compile - -o - < model.onnx > model.om
       graphwright compile model.pt2 -o model.om
       graphwright compile model.onnx --print-after fuse --time-passes

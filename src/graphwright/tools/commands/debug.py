@@ -23,7 +23,7 @@ def debug() -> None:
       graphwright debug bisect model.onnx -o fault
       graphwright debug nan model.onnx -i inputs.npz
       graphwright debug compare model.om model.onnx --with onnxruntime
-      graphwright debug reduce model.onnx --when "python check.py {}" -o small.onnx
+      graphwright debug reduce model.onnx --when "python check.py {}"
     """
 
 

@@ -93,8 +93,8 @@ def reduce(
     [bold]Examples[/bold]
 
     \b
-      graphwright debug reduce model.onnx --when "python check.py {}"
-      graphwright debug reduce model.onnx --when "graphwright check {} -i {feeds}" -o small.onnx
+      graphwright debug reduce model.onnx --when "python check.py {}" -o s.onnx
+      graphwright debug reduce model.onnx --when "graphwright check {} -i {feeds}"
     """
     target = output or model.with_name(f"{model.stem}.reduced.onnx")
     require_folder(target, "--output")

@@ -40,7 +40,7 @@ def row(name: str, variant: str, threads: int, folder: Path) -> str:
     arena = _arena(model, feeds, threads)
     del model
     copied, mapped, theirs = (
-        min(measure(engine, path, feeds, threads, mapped=mapped).taken for _ in range(ROUNDS))
+        min(measure(engine, path, feeds, threads, mapped=mapped).increase for _ in range(ROUNDS))
         for engine, path, mapped in (
             ("graphwright", package, False),
             ("graphwright", package, True),

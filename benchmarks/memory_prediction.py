@@ -65,7 +65,8 @@ def measured(model: DevModel, threads: int) -> Row:
         compiled.save(package)
         del compiled
         peaks = [
-            measure("graphwright", package, feeds, threads, imported="runtime").taken for _ in range(ROUNDS)
+            measure("graphwright", package, feeds, threads, imported="runtime").increase
+            for _ in range(ROUNDS)
         ]
     held = used.weights + used.packed
     return Row(model.name, threads, held, used.arena, used.process, int(statistics.median(peaks)))

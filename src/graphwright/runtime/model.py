@@ -87,7 +87,7 @@ class Model:
         """
         return MappingProxyType(self._entries or {self._name: self})
 
-    def alone(self) -> Package:
+    def entry_package(self) -> Package:
         """A package with only this entry."""
         return self.package.only(self._name)
 
@@ -188,7 +188,7 @@ class Model:
             return served
         bindings = self._bindings
         arrays = bindings.named(feeds)
-        chosen = None if outputs is None else bindings.known(outputs)
+        chosen = None if outputs is None else bindings.output_names(outputs)
         targets = None if out is None else bindings.targets(out, arrays)
         results = bindings.results(self._run(arrays, targets), out or {})
         return results if chosen is None else {name: results[name] for name in chosen}

@@ -44,10 +44,10 @@ def draw(model: Any, title: str = "model", **arguments: Any) -> Page:
     which only the last graph and the tasks are known. Raises the errors of ``compile``.
     """
     if isinstance(model, Model):
-        package = model.alone()
+        package = model.entry_package()
         pictures = pictures_of_package(package)
     else:
         observer = PictureObserver()
-        package = compile_model(model, **arguments, observe=observer).alone()
+        package = compile_model(model, **arguments, observe=observer).entry_package()
         pictures = observer.pictures()
     return Page(page_of(title, document_of([compilation_of(title, package, pictures)])))

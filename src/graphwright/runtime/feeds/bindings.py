@@ -62,7 +62,7 @@ class Bindings:
             raise self._wrong_names(feeds)
         return [self._checked(k, feeds[name]) for k, name in enumerate(self._feed_names)]
 
-    def known(self, wanted: Sequence[str]) -> Sequence[str]:
+    def output_names(self, wanted: Sequence[str]) -> Sequence[str]:
         """``wanted``, one name or several, as a sequence. Raises FeedError if one is not the name of an
         output.
         """
@@ -85,7 +85,7 @@ class Bindings:
         if not isinstance(out, Mapping):
             message = f"out must be a mapping from names to arrays, not {_kind(out)}"
             raise FeedError(Diagnostic("out", message))
-        self.known(list(out))
+        self.output_names(list(out))
         given = {spec.name: self._target(spec, out[spec.name]) for spec in self.outputs if spec.name in out}
         targets = list(given.items())
         for k, (name, array) in enumerate(targets):

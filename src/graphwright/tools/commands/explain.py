@@ -193,7 +193,7 @@ def _package(path: Path, flags: ModelFlags, options: Options) -> Package:
     if flags.shape and is_package(path):
         message = "a package is compiled already: give the .onnx model, or --measure, which runs these sizes"
         raise typer.BadParameter(message, param_hint="--shape")
-    return flags.read_package(path, options) or flags.open_entry(path, options).alone()
+    return flags.read_package(path, options) or flags.open_entry(path, options).entry_package()
 
 
 def _show_json(package: Package) -> None:
@@ -211,7 +211,7 @@ def _show_measured(model: Model, flags: ModelFlags, request: _Request, options: 
     feeds = make_feeds(model.inputs, request.input, flags.sizes, constraints=model.entry.constraints)
     found = measure(model, feeds, options)
     if request.as_json:
-        facts = {**Explanation.of(model.alone()).facts(), "measured": found.facts()}
+        facts = {**Explanation.of(model.entry_package()).facts(), "measured": found.facts()}
         say(json.dumps(facts, indent=2))
         return
     show_measured(found)

@@ -215,7 +215,7 @@ def _read(path: Path, verify: bool, options: Options) -> Package:
 
 def _for_sizes(model: Model, dispatch: Dispatch, sizes: Sizes, options: Options) -> Model:
     """The executable for inputs of these sizes: a case of ``dispatch``, or one that is compiled now."""
-    package = model.alone()
+    package = model.entry_package()
     shapes = input_sizes(package.main.inputs, sizes, package.main.constraints)
     for case in dispatch.cases:
         if accepts(case, list(shapes.values())) and not case.guards:

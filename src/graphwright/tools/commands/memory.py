@@ -100,7 +100,7 @@ def memory(
     if request.as_json:
         say(json.dumps({**used.facts(), **_measured_facts(found)}, indent=2))
         return
-    taken = None if found is None else found.taken
+    taken = None if found is None else found.increase
     _show(used, taken, advice)
     if request.html is not None:
         with whole_file(request.html) as file:
@@ -132,7 +132,7 @@ def _measured(model: Model, sizes: Sizes, options: Options) -> Footprint:
     feeds = make_feeds(model.inputs, None, sizes)
     with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
         path = Path(folder) / "model.om"
-        write_package(model.alone(), path, None)
+        write_package(model.entry_package(), path, None)
         return measure(
             "graphwright",
             path,
@@ -153,7 +153,7 @@ def _runs_in_python(model: Model) -> bool:
 
 
 def _measured_facts(found: Footprint | None) -> dict[str, Any]:
-    return {"measured": None if found is None else found.taken}
+    return {"measured": None if found is None else found.increase}
 
 
 # -- as text

@@ -270,7 +270,7 @@ def _opened(
     if package is not None:
         return package, None
     opened = flags.open_entry(path, options, observe=observe)
-    return opened.alone(), opened
+    return opened.entry_package(), opened
 
 
 def _sizes(package: Package, given: Sizes) -> Mapping[str, Sequence[int]]:

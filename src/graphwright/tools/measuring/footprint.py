@@ -40,7 +40,7 @@ class Footprint:
     after: int
 
     @property
-    def taken(self) -> int:
+    def increase(self) -> int:
         """The peak of loading and running; includes the import of the engine if it was not imported
         before.
         """

@@ -106,7 +106,7 @@ def measure(model: Model, feeds: Mapping[str, Array], options: Options) -> Measu
     rows = task_times(model, feeds, max(3, min(RUNS, runs)), threads=1)
     tasks = sorted(rows, key=lambda row: -abs(row.median_ns - row.predicted_ns) * bool(row.predicted_ns))
     shapes = [feeds[spec.name].shape for spec in model.inputs]
-    merges = [] if model.states else largest_merges(model.alone(), shapes, options)
+    merges = [] if model.states else largest_merges(model.entry_package(), shapes, options)
     return Measurement(tasks, merges)
 
 

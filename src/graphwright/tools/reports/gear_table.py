@@ -67,7 +67,7 @@ class _Gear:
     def __init__(self, model: Model, executable: Executable) -> None:
         self.executable = executable
         entry = replace(model.entry, inputs=executable.inputs, executable=executable)
-        self._model = make_model(model.alone().with_main(entry), None, Options(threads=model.threads))
+        self._model = make_model(model.entry_package().with_main(entry), None, Options(threads=model.threads))
 
     def counts(self) -> list[str]:
         """The numbers of subgraphs, tasks and Python nodes."""

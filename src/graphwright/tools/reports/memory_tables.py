@@ -126,7 +126,7 @@ def show_footprint(path: Path, package: Package | None, model: Model, sizes: Siz
         found = measure(
             "graphwright", path, feeds, options.threads, mapped=mapped, environment=to_environment(options)
         )
-        shown = (found.before, found.peak, found.after, found.taken)
+        shown = (found.before, found.peak, found.after, found.increase)
         rows.append([title, *map(bytes_text, shown)])
     say("anonymous memory of a process that loads it and runs it once (RssAnon, read twice a millisecond)")
     table([["", "NumPy and feeds", "peak", "after the run", "peak beyond NumPy"], *rows])

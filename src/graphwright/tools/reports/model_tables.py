@@ -29,7 +29,7 @@ from graphwright.tools.reports.facts import (
 
 def graph_of(model: Model) -> Module:
     """The graph of the model's entry, constants in row-major order."""
-    return unpacked_module(model.alone())
+    return unpacked_module(model.entry_package())
 
 
 def show_file(path: Path, package: Package | None, verified: bool) -> None:

@@ -173,7 +173,7 @@ def header(isa: Isa) -> str:
     windows = " ".join(f"W({window.size}, {window.stride})" for window in _WINDOWS)
     constants = f"""
 #define BAND {_BAND} /* output rows of a unit */
-#define WINDOWS(W) {windows} /* sizes and strides that have functions of their own */
+#define WINDOWS(W) {windows} /* sizes and strides with specialized functions */
 
 #include "conv/depthwise.h"
 """

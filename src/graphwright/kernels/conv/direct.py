@@ -298,17 +298,17 @@ def constants(isa: Isa) -> str:
 #define UNITS {_UNITS}
 #define UNIT_BLOCKS {unit_blocks(isa)}
 #define PART {_PART}
-#define CACHED {machine.l3.bytes // 16} /* elements of an image that caches hold until it is written */
-#define STREAMED {machine.l2.bytes // 16} /* more weights (elements) are fetched to L2 ahead of their use */
-#define DEEP {2 * machine.l1.bytes} /* a tile's weights of more bytes come from L2 for each tile */
+#define CACHED {machine.l3.bytes // 16} /* elements of an image that stays in caches until it is written */
+#define STREAMED {machine.l2.bytes // 16} /* weights of more elements are prefetched to L2 */
+#define DEEP {2 * machine.l1.bytes} /* weights of a tile of more bytes are read from L2 for each tile */
 #define FMA_SUMS {FMA_SUMS}
 #define LINE 16 /* elements of a cache line */
-#define TRANSPOSED_PLANES {isa.lanes // 2} /* as many are copied faster by transposing blocks of them */
+#define TRANSPOSED_PLANES {isa.lanes // 2} /* with so many planes, transposing blocks copies faster */
 #define STEPS {STEPS[-1]}
 #define MAX_BLOCKS {len(pixels)}
 #define TILE_PIXELS {", ".join(map(str, pixels))} /* of the widest tile of 1, 2, ... blocks */
 #define WIDEST {max(pixels)}
-#define HELD {_HELD} /* pixels of all blocks, about, that are stored at once if not by the tiles themselves */
+#define HELD {_HELD} /* about so many pixels of all blocks are collected before they are stored */
 
 #include "conv/blocked_tile.h"
 """

@@ -363,18 +363,18 @@ def constants(isa: Isa, most_tile_rows: int | None = None) -> str:
 #define UNROLL {shape.unroll}
 #define STREAM_AHEAD {_STREAM_AHEAD}
 #define FEW_ROWS {FEW_ROWS}
-#define GROUP_ROWS {_group_rows(isa)} /* of few rows, those that are computed together */
+#define GROUP_ROWS {_group_rows(isa)} /* rows that are computed together if A has few */
 #define STREAM_K_BLOCK {_STREAM_K_BLOCK}
-#define SHARED_K_BLOCK {isa.machine.l1.bytes // 16 // shape.columns(isa)} /* of each stream of B, in L1 */
+#define SHARED_K_BLOCK {isa.machine.l1.bytes // 16 // shape.columns(isa)} /* read again from L1 */
 #define A_PITCH {_A_PITCH}
 #define BLOCK_TILES {_BLOCK_ROWS // shape.rows} /* tiles of rows of a unit */
 #define RUN_PANELS {_RUN_PANELS}
 #define GROUP_PANELS {_GROUP_PANELS}
 #define K_RUN {K_RUN}
-#define SET_PERIOD {isa.machine.l1_period} /* elements after which addresses meet in a set of L1 */
-#define SET_APART 4 /* elements beyond that which put the rows of a tile in several sets */
-#define CODES_ROWS {nbits.STREAM_ROWS} /* as many are computed without decoding B to memory */
-#define CODES_GROUP {nbits.group_rows(isa)} /* of these rows, as many share decoded weights */
+#define SET_PERIOD {isa.machine.l1_period} /* elements between addresses that map to one set of L1 */
+#define SET_APART 4 /* rows of A map to several sets at this distance from a multiple of it */
+#define CODES_ROWS {nbits.STREAM_ROWS} /* for up to so many rows of A, codes are decoded in registers */
+#define CODES_GROUP {nbits.group_rows(isa)} /* the number of these rows that share decoded weights */
 #define BYTE_MOST {nbits_dynamic.MOST} /* the largest magnitude of a quantized number of A */
 """
 

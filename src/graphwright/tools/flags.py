@@ -16,8 +16,8 @@ import typer
 
 import graphwright as gw
 from graphwright.config import Options, variable
-from graphwright.errors import Collector, OptionError
-from graphwright.records import fields
+from graphwright.errors import Collector, GraphwrightError, OptionError
+from graphwright.records import fields, replace
 from graphwright.tools.console import set_verbosity
 
 _PANEL: Final = "Options of the compiler (also GRAPHWRIGHT_NAME in the environment)"
@@ -93,7 +93,9 @@ STANDARD_INPUT: Final = "standard-input"
 
 @contextlib.contextmanager
 def _given_model(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """``arguments``, in which a file replaces a model that can be read only once: ``-``, or a named pipe."""
+    """``arguments``, in which a file replaces a model that can be read only once: ``-``, or a named pipe.
+    Errors name the stream, not the file.
+    """
     model = arguments.get("model")
     if not isinstance(model, Path) or not (model == Path("-") or model.is_fifo()):
         yield arguments
@@ -102,7 +104,13 @@ def _given_model(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         path = Path(folder) / STANDARD_INPUT
         with open(path, "wb") as file:
             shutil.copyfileobj(given, file, 1 << 20)
-        yield {**arguments, "model": path}
+        try:
+            yield {**arguments, "model": path}
+        except GraphwrightError as error:
+            name = "standard input" if model == Path("-") else str(model)
+            named = (replace(each, where=each.where.replace(str(path), name)) for each in error.diagnostics)
+            error.diagnostics = tuple(named)
+            raise
 
 
 def _stream(model: Path) -> contextlib.AbstractContextManager[BinaryIO]:

@@ -22,7 +22,7 @@ from graphwright.autofusion.autofuse import Autofused, Request, autofuse
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.config import Options
 from graphwright.errors import ToolchainError
-from graphwright.export.onnx import OnnxModel, save_model
+from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel, save_model
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.tools import graph_autofusion
 from graphwright.tools.graph_autofusion import app
@@ -188,6 +188,15 @@ def test_operands_of_other_sizes_are_refused(fused: Autofused, library: Path) ->
     with pytest.raises(Exception, match=r"do not fit together: 2 and 4; its inputs are \[4, 24\]"):
         run.run(None, feed | {"z": feed["z"][:2]})
     check(run.run(None, feed), feed)
+
+
+def test_many_source_nodes_are_counted_in_a_name_and_listed_in_metadata(fused: Autofused) -> None:
+    (call,) = (node for node in fused.model.proto.graph.node if node.domain == FUNCTION_DOMAIN)
+    (listed,) = (
+        json.loads(entry.value) for entry in call.metadata_props if entry.key == "graphwright.sources"
+    )
+    assert len(listed) == len(MODEL.graph.node)
+    assert call.name == f"{listed[0]} and {len(listed) - 1} others"
 
 
 def test_an_index_out_of_range_is_named(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ from graphwright.ir.op import Array, ConstRef
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import DType, TensorType
 
+MOST_NAMES: Final = 8
+"""The most source nodes that the name of a node contains."""
 SOURCES: Final = "graphwright.sources"
 """The metadata key of a call: a JSON list of the nodes of the source model that the function replaces."""
 
@@ -367,10 +369,15 @@ class _NodeExporter:
         return len(self._scope.nodes)
 
     def _node_name(self) -> str:
-        """The name of the source node; in functions a number, so that equal functions are written once."""
+        """The names of the source nodes; of many, the first and their number. In functions a number, so that
+        equal functions are written once.
+        """
         if isinstance(self._scope, FunctionScope):
             return self._scope.names.take("node")
-        return self._scope.names.take(f"node {self._node.location}")[5:]
+        name, sources = self._node.location, self._node.sources
+        if len(sources) > MOST_NAMES:
+            name = f"{sources[0]} and {len(sources) - 1} others"
+        return self._scope.names.take(f"node {name}")[5:]
 
 
 def _positive_size(dim: Dim) -> int:

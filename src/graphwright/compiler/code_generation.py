@@ -53,8 +53,9 @@ class Compilation:
 
 
 class CodeGeneration:
-    """Code generation of ``modules``, in three steps: the constructor selects kernels and emits their
-    sources; :meth:`start` has the C compiler compile these in the background; :meth:`finish` does the rest.
+    """Code generation of ``modules``, in three steps. The constructor selects kernels and emits their
+    sources. :meth:`start` starts the C compiler on them in the background. :meth:`finish` waits for it
+    and lowers the modules to tasks.
 
     A ``with`` block starts the compiler, and stops it if it raises. ``records`` are what the passes recorded.
     Raises ModelError, ToolchainError.

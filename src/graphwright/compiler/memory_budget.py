@@ -1,5 +1,5 @@
 """The option ``memory_budget``: reduces the peak memory of a program by reordering tasks, then by
-rematerialization, and reports an error with the numbers if it still exceeds the budget.
+rematerialization. If the peak still exceeds the budget, an error shows the numbers.
 """
 
 from __future__ import annotations

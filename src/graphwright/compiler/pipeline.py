@@ -193,9 +193,10 @@ _NAMES: Final = [stage.name for stage in STAGES]
 
 
 def shape_passes(module: Module, options: Options) -> tuple[Scheduled, ...]:
-    """Passes that infer types and show whether all ranks are known statically. Products with quantized
-    weights are not recognized for the reference device, which computes the model as it is written, nor before
-    nodes on other devices are partitioned.
+    """Passes that infer types and show whether all ranks are known statically.
+
+    Products with quantized weights are not recognized for the reference device, which computes the model as
+    it is written. They are also not recognized before nodes on other devices are partitioned.
     """
     as_it_is = options.device == "reference" or is_placed(module.main)
     return (SHAPES,) if as_it_is else _passes(STAGES[: _NAMES.index("shapes") + 1], options)
@@ -218,7 +219,7 @@ def kernel_passes(target: Target, options: Options = DEFAULT) -> tuple[Scheduled
 
 def source_passes(options: Options, keep: Callable[[Node], bool]) -> tuple[Scheduled, ...]:
     """Passes from the imported graph to a simplified graph in the ops of the model, for engines that have
-    kernels for these: quantized operands stay, as do constant nodes for which ``keep`` is true.
+    kernels for these ops. Quantized operands stay, and constant nodes for which ``keep`` is true.
     """
     names = ("import", "shapes", "imported", "simplify", "simplified")
     passes = _passes([stage for stage in STAGES if stage.name in names], options)

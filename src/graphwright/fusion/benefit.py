@@ -53,8 +53,9 @@ def narrow_operands_stay(candidate: Candidate) -> Refusal | None:
 
 
 def reduction_operands_stay(candidate: Candidate) -> Refusal | None:
-    """Refuses to fuse a node that only a reduction reads with the producer of a stored operand: the reduction
-    can compute it while it reads, as the squares of a norm after a residual connection.
+    """Refuses to fuse a node that only a reduction reads with the producer of a stored operand. The reduction
+    can compute the node while it reads the operand: for example, the squares of a norm after a residual
+    connection.
     """
     first, *more = candidate.consumer.nodes
     if more or not candidate.producer.anchors or not _is_read_by_reduction(first):

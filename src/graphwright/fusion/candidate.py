@@ -68,9 +68,9 @@ class Candidate:
         return [v for v in results if v in outputs or not self.members.issuperset(v.users)]
 
     def bytes_saved(self, members: Sequence[Node]) -> list[Dim]:
-        """The memory traffic that the merge saves, in bytes, by node of ``members`` (nodes whose results the
-        consumer reads): the reads of these results, and the writes of results that nothing else reads. Reads
-        of values that both sides read are counted for the first node.
+        """The memory traffic that the merge saves, in bytes, for each of ``members``, the nodes whose results
+        the consumer reads. It saves the reads of these results, and the writes of results that nothing else
+        reads. Reads of values that both sides read are counted for the first node.
         """
         passed = [self._passed(member) for member in members]
         passed[0] += self._shared()

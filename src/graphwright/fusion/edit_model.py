@@ -1,9 +1,9 @@
 """Predicts what an *edit*, a change of the partition of a graph into kernels, gains: log(time after /
 before).
 
-The features of an edit are the log of the ratio of the estimated times
-(:mod:`graphwright.fusion.kernel_cost`), and the change of each part of these times as a share of the time
-before. The prediction is linear in the features. The coefficients in ``edit_model.json`` are a ridge
+An edit has these features: the log of the ratio of the estimated times
+(:mod:`graphwright.fusion.kernel_cost`), and for each part of these times, its change relative to the time
+before the edit. The prediction is linear in the features. The coefficients in ``edit_model.json`` are a ridge
 regression on measured edits: ``python -m benchmarks.fusion_model`` fits them, and shows how often decisions
 on unseen patterns are right.
 """

@@ -1,8 +1,8 @@
 """Chooses the nodes of a graph that use another layout than row-major, so that the total time is least.
 
-This is a binary labeling problem, solved by a minimum cut (Greig, Porteous and Seheult, 1989). A node costs
-the time that it loses in the label it gets; a value costs one conversion if its producer and any of its
-readers have different labels. Graph inputs and outputs are row-major.
+This is a binary labeling problem, solved by a minimum cut (Greig, Porteous and Seheult, 1989). A label is a
+layout. The cost of a node is the time that it loses with its label. The cost of a value is one conversion if
+its producer and any of its readers have different labels. Graph inputs and outputs are row-major.
 """
 
 from __future__ import annotations

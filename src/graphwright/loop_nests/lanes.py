@@ -1,7 +1,7 @@
 """Reductions with one row per vector lane. The accumulators of all lanes stay in one register.
 
-Used for rows that are shorter than a vector, for columns that are short or fit in one vector: vectorization
-along a short row would leave lanes idle and need horizontal sums.
+Used for rows that are shorter than a vector, and for columns that are short or fit in one vector. There,
+vectorization along the row would leave lanes idle and need horizontal sums.
 """
 
 from __future__ import annotations

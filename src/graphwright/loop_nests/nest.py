@@ -18,8 +18,8 @@ from graphwright.records import dataclass, field
 
 @dataclass(frozen=True)
 class Roll:
-    """A roll of a value along ``axes``, which are treated as one axis of ``size``: iteration ``i`` of the
-    loops accesses element ``(i + start) % size`` of the value.
+    """A roll of a value along ``axes``, which count as one axis of ``size``. Iteration ``i`` of the loops
+    accesses element ``(i + start) % size`` of the value.
     """
 
     axes: tuple[Axis, ...]

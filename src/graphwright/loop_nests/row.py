@@ -1,8 +1,8 @@
 """Row kernels: a grid over the outer axes, and passes over each row.
 
 Reductions split the work on a row into stages. A stage is one pass over the reduced axes: it computes every
-value that does not depend on later reductions. If a later stage needs a costly value, the kernel keeps it in
-a row buffer; it recomputes cheap values, whose operands are in the L1 cache by then.
+value that does not depend on later reductions. The kernel keeps a costly value that a later stage needs in a
+row buffer. It computes cheap values again: their operands are in the L1 cache by then.
 """
 
 from __future__ import annotations

@@ -251,8 +251,8 @@ class _Lowering:
         return self.shape.register(operations) if operations != 0 and _fits(operations) else -1
 
     def _operations(self, step: SelectedNode, operations: Dim) -> dict[int, Dim]:
-        """The count of each task of ``step``, which does ``operations``: those of the launches themselves if
-        they have them, else all for the one that is predicted to take longest.
+        """The number of operations of each task of ``step``, which does ``operations``. Launches can have
+        numbers of their own; if none has, all count for the launch that is predicted to take longest.
         """
         if not isinstance(step.action, Run) or operations == 0:
             return {}

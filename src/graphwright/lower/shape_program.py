@@ -64,8 +64,8 @@ class ShapeProgramBuilder:
         self._known: dict[object, Reg] = {}
 
     def bind_inputs(self, inputs: Sequence[Value], symbols: SymbolTable) -> None:
-        """Binds symbols to dims of the inputs, and checks declared ranges, then the guards of the module, and
-        last its constraints, which may rely on a guard.
+        """Binds symbols to dims of the inputs. Then it checks the declared ranges, the guards of the module,
+        and its constraints, in this order: a constraint may rely on a guard.
         """
         axes = [
             (number, axis, dim) for number, v in enumerate(inputs) for axis, dim in enumerate(v.type.dims)

@@ -1,10 +1,9 @@
 """The order of tasks, for the independent checker of plans.
 
 Each task has two events: its start and its end. A dependency ``a -> b`` orders the end of a before the start
-of b, and the tasks of a branch are between the start and the end of their If. Only one of several branches
-runs, so tasks of different branches exclude each other. The events of a loop's body stand for one iteration,
-which ends before the next begins; a buffer that carries data between iterations is in use from the start of
-the loop to its end.
+of b. The tasks of a branch are between the start and the end of their If. Only one of several branches runs,
+so tasks of different branches exclude each other. The events of a loop's body stand for one iteration, which
+ends before the next begins. A buffer that carries data between iterations is in use during the whole loop.
 """
 
 from __future__ import annotations

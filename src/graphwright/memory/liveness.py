@@ -71,9 +71,9 @@ def conflicts(
 ) -> dict[int, tuple[int, ...]]:
     """For each planned buffer, the buffers of lower index that may be live at the same time.
 
-    Two buffers do not conflict if every access to one happens before every access to the other. A buffer that
-    a loop itself accesses, or that is accessed both inside and outside of the loop, is live through all
-    iterations, as a later one may need it.
+    Two buffers do not conflict if every access to one happens before every access to the other. A buffer is
+    live through all iterations of a loop if the loop itself accesses it, or if it is accessed inside and
+    outside of the loop: a later iteration may need it.
     """
     if _is_sequential(tasks, blocks):
         return _overlaps(planned, _intervals(tasks, blocks))

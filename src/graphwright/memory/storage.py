@@ -31,13 +31,16 @@ Weights = Mapping[Value, tuple[int, int]]
 
 @dataclass
 class LoopMoves:
-    """The copies of a loop: ``before`` it; in each iteration, ``rows`` of scan outputs after the step that
-    makes them (None: at the start); and at the ``end`` of each iteration, in this order, loop-carried values.
-    """
+    """The copies of a loop."""
 
     before: list[Move] = field(default_factory=list)
+    """The copies before the loop, of start values."""
     rows: dict[Node | None, list[Move]] = field(default_factory=lambda: defaultdict(list))
+    """In each iteration, the copies of rows of scan outputs, by the node that computes the row; None: at the
+    start of the iteration.
+    """
     end: list[Move] = field(default_factory=list)
+    """At the end of each iteration, the copies of loop-carried values, in this order."""
 
 
 @dataclass
@@ -304,7 +307,7 @@ class _Assigner:
 
     def _preset_results(self, loop: NativeLoop, region: Graph) -> list[tuple[Value, Value]]:
         """Reserves the memory of loop-carried values for their next values, if no later step of the body
-        reads the old value; returns those that must be copied at the end of an iteration instead.
+        reads the old value. Returns the others, which must be copied at the end of an iteration.
         """
         fresh: dict[Value, CarriedValue] = {}
         for each in loop.carried:
@@ -325,8 +328,8 @@ class _Assigner:
         return copied
 
     def _frees(self, steps: Sequence[SelectedNode], old: Value, new: Value) -> bool:
-        """Whether ``new`` may be written over ``old``: all readers of ``old`` among ``steps`` come before, or
-        the step that makes ``new`` is the last one and works in place.
+        """Whether ``new`` may be written over ``old``: all readers of ``old`` among ``steps`` come before the
+        step that makes ``new``, or that step is the last reader and works in place.
         """
         maker = next(k for k, step in enumerate(steps) if step.node is new.producer)
         readers = [k for k, step in enumerate(steps) if self._reads(step, old)]

@@ -1,8 +1,8 @@
 """Orders steps to lower the peak of live memory, by local moves from the order of the graph.
 
-Steps run one at a time, so their order has no direct cost; an order close to that of the graph also keeps
-recent results in the caches. Two kinds of moves are tried: a step whose result is read late moves back to its
-reader, and a step that ends lifetimes moves forward as far as its dependencies allow.
+Steps run one at a time, so their order has no direct cost. An order close to that of the graph also keeps
+recent results in the caches. Two kinds of moves are tried. A step whose result is read late moves back to its
+reader. A step that ends lifetimes moves forward as far as its dependencies allow.
 """
 
 from __future__ import annotations
@@ -186,8 +186,8 @@ def _spans(touched: Iterable[Iterable[int]]) -> dict[int, tuple[int, int]]:
 
 
 def _moves(items: Sequence[Item], schedule: _Schedule) -> Iterator[tuple[int, int]]:
-    """Candidate moves as (from, to): items before the peak back to their first reader, items after it forward
-    to their last dependency; those next to the peak first.
+    """Candidate moves as (from, to), those next to the peak first. An item before the peak moves back to its
+    first reader, an item after it moves forward to its last dependency.
     """
     live, order = schedule.live, schedule.order
     top = live.index(max(live))

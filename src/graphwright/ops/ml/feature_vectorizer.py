@@ -31,6 +31,8 @@ def _import(i: Importer) -> Any:
 
 def _rows(i: Importer, index: int, part: Value, width: int | None) -> Value:
     """Input ``index`` as f32[N, C]. If ``width`` is given, C must be equal to it."""
+    if part.type.rank is None and width is not None:
+        return as_dtype(i.builder, i.emit(Reshape((-1, width)), part), F32)
     if not part.type.rank:
         raise i.fail(f"input {index} is {part.type}; it must have at least one axis")
     rows = in_rows(i, part)

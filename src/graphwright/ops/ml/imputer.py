@@ -23,7 +23,7 @@ def _import(i: Importer) -> Any:
     values = np.array(i.attr(f"imputed_value_{kind}", ()), x.type.dtype.numpy)
     if not values.size:
         raise i.fail(f"attribute imputed_value_{kind} is missing for an input of {x.type.dtype}")
-    width = x.type.dims[-1] if x.type.rank else 1
+    *_, width = x.type.shape or (None if x.type.rank is None else 1,)
     if values.size > 1 and isinstance(width, int) and width != values.size:
         message = f"{values.size} imputed values for {width} features: there must be one, or one per feature"
         raise i.fail(message, "export the model again")

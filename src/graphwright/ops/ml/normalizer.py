@@ -19,7 +19,7 @@ _NORMS = {"MAX": ReduceMax, "L1": ReduceL1, "L2": ReduceL2}
 def _import(i: Importer) -> Any:
     """Rows of norm 0 are not changed. The norm ``MAX`` is the largest element, which may be negative."""
     x, norm = as_dtype(i.builder, i.input(0), F32), str(i.attr("norm", "MAX"))
-    if norm not in _NORMS or not x.type.rank:
+    if norm not in _NORMS or x.type.rank == 0:
         raise i.fail(
             f"norm {norm!r} of {x.type} is not supported: the norm must be one of {', '.join(_NORMS)}, and"
             " the input must have an axis"

@@ -17,6 +17,8 @@ from graphwright.ops.core.binary import Greater, LessOrEqual, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unary import Abs, Neg, Sigmoid
 from graphwright.ops.core.unsqueeze import Unsqueeze
@@ -33,6 +35,8 @@ ZERO_SCORE = 1e-7
 def feature_rows(i: Importer, features: int) -> Value:
     """Input 0 as f32[N, features]; a vector is one row."""
     x = rows_of_features(i)
+    if x.type.rank is None:
+        raise i.fail("the rank of its input is not known", "give the shapes of the inputs with shapes=")
     if isinstance(x.type.dims[1], int) and x.type.dims[1] != features:
         raise i.fail(f"the input has {x.type.dims[1]} features, but the model has {features}")
     return as_dtype(i.builder, x, F32)
@@ -41,8 +45,12 @@ def feature_rows(i: Importer, features: int) -> Value:
 def rows_of_features(i: Importer) -> Value:
     """Input 0 as a matrix [N, features]; a vector becomes one row."""
     x = i.input(0)
+    if x.type.rank is None:
+        sizes = i.emit(Concat(0), i.const(np.array([-1])), i.emit(Shape(-1), x))
+        rows: Value = i.emit(Reshape(), x, sizes)
+        return rows
     if x.type.rank not in (1, 2):
-        raise i.fail(f"the input is {x.type}; it must be [N, features]", "give its sizes with shapes=")
+        raise i.fail(f"the input is {x.type}; it must be [N, features]")
     return in_rows(i, x)
 
 

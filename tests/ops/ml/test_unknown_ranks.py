@@ -14,18 +14,30 @@ TREE = (
     " nodes_values = [0.1, 0.0, 0.0], nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0],"
     ' nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"],'
 )
+LINEAR = "coefficients = [0.5, -1.0, 2.0, 1.5, 0.25, -0.5], intercepts = [0.1, 0.2]"
+VECTORS = (
+    "coefficients = [0.5, -1.0], rho = [0.3], kernel_params = [0.5, 0.0, 3.0],"
+    " support_vectors = [0.5, 1.0, 2.0, -1.0, 0.25, -0.5],"
+)
 NODES = {
     "Normalizer": 'y = ai.onnx.ml.Normalizer<norm = "L2">(v)',
     "Imputer": "y = ai.onnx.ml.Imputer<imputed_value_floats = [1.0, 2.0, 3.0],"
     " replaced_value_float = 0.0>(v)",
     "Scaler": "y = ai.onnx.ml.Scaler<offset = [1.0, 2.0, 3.0], scale = [0.5, 1.0, 2.0]>(v)",
     "FeatureVectorizer": "y = ai.onnx.ml.FeatureVectorizer<inputdimensions = [3]>(v)",
+    "LinearRegressor": f"y = ai.onnx.ml.LinearRegressor<targets = 2, {LINEAR}>(v)",
+    "LinearClassifier": f"label, y = ai.onnx.ml.LinearClassifier<classlabels_ints = [3, 4], {LINEAR}>(v)",
+    "SVMRegressor": f'y = ai.onnx.ml.SVMRegressor<{VECTORS} n_supports = 2, kernel_type = "RBF">(v)',
+    "SVMRegressor of lines": f"y = ai.onnx.ml.SVMRegressor<{VECTORS} n_supports = 2,"
+    ' kernel_type = "LINEAR">(v)',
+    "SVMClassifier": f"label, y = ai.onnx.ml.SVMClassifier<{VECTORS} classlabels_ints = [3, 4],"
+    ' vectors_per_class = [1, 1], kernel_type = "POLY">(v)',
     "TreeEnsembleRegressor": f"y = ai.onnx.ml.TreeEnsembleRegressor<n_targets = 1, {TREE}"
     " target_treeids = [0, 0], target_nodeids = [1, 2], target_ids = [0, 0],"
     " target_weights = [1.5, -0.5]>(v)",
     "TreeEnsembleClassifier": f"label, y = ai.onnx.ml.TreeEnsembleClassifier<{TREE}"
     " classlabels_int64s = [3, 4, 5], class_treeids = [0, 0], class_nodeids = [1, 2], class_ids = [0, 2],"
-    " class_weights = [1.5, 2.5]>(v)",
+    " class_weights = [1.5, 2.5], base_values = [0.5, 0.0, -0.5]>(v)",
 }
 
 

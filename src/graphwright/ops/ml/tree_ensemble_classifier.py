@@ -36,8 +36,7 @@ def _import(i: Importer) -> Any:
         )
     if len(labels) == 2 and classes.size == 1:
         return _two_classes(i, trees, int(classes[0]), base, labels, transform)
-    y = trees.emit(i, typed_rows(i), max(len(labels), int(classes[-1]) + 1), "SUM")
-    y = _with_base(i, y, base)
+    y = _scores(i, trees, max(len(labels), int(classes[-1]) + 1), base)
     return best_label(i, y, labels), transformed(i, y, transform)
 
 
@@ -52,19 +51,18 @@ def _two_classes(i: Importer, trees: Trees, voted: int, base: Array, labels: Arr
     positive = bool((trees.weights >= 0).all())
     threshold = 0.5 if positive else 0.0
     single_score = voted == 0 and base.size < 2
-    y = trees.emit(i, typed_rows(i), 1 if single_score else 2, "SUM")
-    y = _with_base(i, y, base if single_score else np.where(np.arange(base.size) == voted, base, 0))
+    base = base if single_score else np.where(np.arange(base.size) == voted, base, 0)
+    y = _scores(i, trees, 1 if single_score else 2, base)
     if single_score:
         return label_above(i, y, threshold, labels), two_scores(i, y, transform, complement=positive)
     decisive = i.emit(Slice((voted,), (voted + 1,), (1,), (1,)), y)
     return label_above(i, decisive, threshold, labels), transformed(i, y, transform)
 
 
-def _with_base(i: Importer, y: Value, base: Array) -> Value:
-    """The scores ``y`` [N, classes] plus the base values, as f32."""
+def _scores(i: Importer, trees: Trees, classes: int, base: Array) -> Value:
+    """The sums of the votes for each class plus the base values, f32[N, classes]."""
+    y = trees.emit(i, typed_rows(i), classes, "SUM")
     if base.any():
-        classes = y.type.dims[1]
-        assert isinstance(classes, int)
         padded = np.zeros(classes, y.type.dtype.numpy)
         padded[: base.size] = base
         y = i.emit(Add(), y, i.const(padded))

@@ -137,6 +137,40 @@ class OutputFlags(FlagGroup):
         return target
 
 
+@dataclass(frozen=True)
+class MeasureFlags(FlagGroup):
+    """The flags that measure the programs of the library."""
+
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help=(
+                "Run the model in ONNX Runtime with and without each program of the library, and leave "
+                "the slower ones to ONNX Runtime. Implies --library."
+            ),
+        ),
+    ] = False
+    shape: Annotated[
+        list[str] | None,
+        flag("--shape", "NAME:SIZES", "Sizes of an input for --measure, as in x:1,3,224,224. Repeatable."),
+    ] = None
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs of --measure.", min=0)] = 0
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of --shape."""
+        return parse_shapes(self.shape)
+
+    def require_engine(self) -> None:
+        """Raises BadParameter for --shape without --measure, and for --measure without ONNX Runtime."""
+        if self.sizes and not self.measure:
+            message = "gives the sizes for --measure, and has no effect without it"
+            raise typer.BadParameter(message, param_hint="--shape")
+        if self.measure and not is_installed(LIBRARY):
+            raise typer.BadParameter("needs ONNX Runtime: pip install onnxruntime", param_hint="--measure")
+
+
 class Command(TyperCommand):
     """Turns errors into messages and exit codes."""
 
@@ -163,21 +197,7 @@ def fuse(
         typer.Option("--input", "-i", help="The ONNX model; - reads standard input.", show_default=False),
     ],
     outputs: OutputFlags,
-    measure: Annotated[
-        bool,
-        typer.Option(
-            "--measure",
-            help=(
-                "Run the model in ONNX Runtime with and without each program of the library, and leave "
-                "the slower ones to ONNX Runtime. Implies --library."
-            ),
-        ),
-    ] = False,
-    shape: Annotated[
-        list[str] | None,
-        flag("--shape", "NAME:SIZES", "Sizes of an input for --measure, as in x:1,3,224,224. Repeatable."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random inputs of --measure.", min=0)] = 0,
+    measuring: MeasureFlags,
     redo: Annotated[
         bool,
         typer.Option(
@@ -201,14 +221,9 @@ def fuse(
 
     Fused operators are functions in the model, of the domain graphwright.fused, named after their operators.
     """
-    sizes = parse_shapes(shape)
-    outputs = replace(outputs, library=outputs.has_library or measure)
+    outputs = replace(outputs, library=outputs.has_library or measuring.measure)
     target = outputs.target(model)
-    if sizes and not measure:
-        message = "gives the sizes for --measure, and has no effect without it"
-        raise typer.BadParameter(message, param_hint="--shape")
-    if measure and not is_installed(LIBRARY):
-        raise typer.BadParameter("needs ONNX Runtime: pip install onnxruntime", param_hint="--measure")
+    measuring.require_engine()
     request = Request(
         inline=outputs.inline,
         redo=redo,
@@ -218,7 +233,7 @@ def fuse(
     )
     with progress(f"fusing {model}") as update:
         fused = autofuse(model, request, options)
-        ratios = _measure(fused, sizes, seed, options, update) if measure else {}
+        ratios = _measure(fused, measuring, options, update) if measuring.measure else {}
         if slower := slower_programs(ratios):
             again = autofuse(model, replace(request, unserved=slower, standalone=False), options)
             fused = replace(again, standalone=fused.standalone)
@@ -229,12 +244,12 @@ def fuse(
 
 
 def _measure(
-    fused: Autofused, shapes: Sizes, seed: int, options: Options, progress: Callable[[str], None]
+    fused: Autofused, flags: MeasureFlags, options: Options, progress: Callable[[str], None]
 ) -> dict[str, Ratio]:
     """Measures each program of the library against the nodes of ONNX Runtime."""
     if fused.operator_library is None or not fused.operator_library.operators:
         return {}
-    feeds = make_feeds(fused.inputs, None, shapes, seed)
+    feeds = make_feeds(fused.inputs, None, flags.sizes, flags.seed)
     return measure_programs(fused.model, fused.operator_library, feeds, options.threads, progress)
 
 

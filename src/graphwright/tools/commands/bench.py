@@ -115,14 +115,15 @@ def bench(
     if tasks.per_task:
         _show_tasks(rows, tasks.top)
     if json_file is not None:
-        software = {"machine": machine(), "versions": versions([OURS, "numpy", *peers])}
-        facts = {
-            **software,
-            **record(sys.argv, model, options.threads, feeds, results),
-            "tasks": [vars(row) for row in rows],
-        }
-        with whole_file(json_file) as file:
-            file.write(json.dumps(facts, indent=1).encode() + b"\n")
+        facts = record(sys.argv, model, options.threads, feeds, results)
+        _write(json_file, {**facts, "tasks": [vars(row) for row in rows]}, peers)
+
+
+def _write(path: Path, facts: Mapping[str, Any], peers: Sequence[str]) -> None:
+    """Writes ``facts`` as JSON, after the machine and the versions of the engines."""
+    software = {"machine": machine(), "versions": versions([OURS, "numpy", *peers])}
+    with whole_file(path) as file:
+        file.write(json.dumps({**software, **facts}, indent=1).encode() + b"\n")
 
 
 def _refuse_containers(model: Model) -> None:

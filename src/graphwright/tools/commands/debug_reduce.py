@@ -108,12 +108,7 @@ def reduce(
     divisible = Divisible(proto, _values(proto, flags))
     with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
         check = _Check(command, Path(folder), limits.timeout, _is_valid(proto))
-        code = check.exit_code(divisible.part(range(len(divisible))))
-        if code in (0, None):
-            slow = f"the command takes more than {limits.timeout:g} s"
-            what = "the command succeeds" if code == 0 else slow
-            hint = "give a command that fails for the whole model"
-            raise ModelError(Diagnostic("reduce", f"{what} on the whole model", str(model), hint))
+        code = _failing_code(check, divisible, model, limits.timeout)
         with progress("reducing the model"):
             reducer = Reducer(divisible, lambda part: check.exit_code(part) == code, Budget(limits.budget))
             found = reducer.reduced()
@@ -157,6 +152,16 @@ class _Check:
             message = f"{words[0]!r} cannot be run: {error.strerror}"
             raise typer.BadParameter(message, param_hint="--when") from error
         return done.returncode
+
+
+def _failing_code(check: _Check, divisible: Divisible, model: Path, timeout: float) -> int:
+    """The exit code of the command for the whole model. Raises ModelError if it does not fail in time."""
+    code = check.exit_code(divisible.part(range(len(divisible))))
+    if code:
+        return code
+    what = "the command succeeds" if code == 0 else f"the command takes more than {timeout:g} s"
+    hint = "give a command that fails for the whole model"
+    raise ModelError(Diagnostic("reduce", f"{what} on the whole model", str(model), hint))
 
 
 def _is_valid(proto: onnx.ModelProto) -> bool:

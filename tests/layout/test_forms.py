@@ -56,6 +56,18 @@ def saved(pixels: int) -> float:
     return form.saves / pixels
 
 
+def test_an_image_whose_channels_are_counted_at_run_time_stays_row_major() -> None:
+    """Its 64 channels follow from a constraint only, as where a batch of 1 was reshaped into channels."""
+    module = Module()
+    graph = module.add_graph(Graph("main"))
+    x = graph.add_input(tensor(F32, 1, 64 * module.symbols.fresh("n"), 32), "x")
+    b = Builder(module, graph)
+    y = b(Conv((1,), (0, 0), (1,)), x, b.const(np.ones((64, 64, 1), np.float32)))
+    assert y.producer is not None
+    form = form_of(y.producer, LayoutCosts(16, MACHINES["v4"]))
+    assert isinstance(form, str) and "cannot be blocked" in form
+
+
 def test_a_convolution_of_few_pixels_wastes_lanes_in_planes() -> None:
     assert saved(4) > 2 * saved(16) > 0
     assert saved(16 * 3 + 1) > 1.1 * saved(16 * 4)

@@ -35,6 +35,10 @@ def _form(node: Node, operands: Sequence[Value | None], costs: LayoutCosts) -> L
     form = op.blocked_form(node, operands, costs.lanes)
     if isinstance(form, str):
         return form
+    images = [*(operands[k] for k in form.operands), *(node.outputs[k] for k in form.results)]
+    for image in images:
+        if image is not None and not can_be_blocked(image):
+            return f"{image.type} cannot be blocked"
     saved = INFINITE if form.only else saved_ns(op, node, form, operands, costs)
     return LayoutChoice(form.operands, form.results, saved)
 

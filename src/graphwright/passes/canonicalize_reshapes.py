@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphwright.ir.build import Builder
+from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Value
 from graphwright.ir.match import Match, P, Rest, Rule, Var
 from graphwright.ir.op import Op, Trait
@@ -29,6 +30,9 @@ def _same_bytes(m: Match) -> str | None:
     between = m.node(INNER).output.type
     if not source.dtype == between.dtype == target.dtype:
         return "the dtype changes in between"
+    computed = symbols_in(view.output.type for view in (m.root, m.node(INNER)) if len(view.inputs) > 1)
+    if not symbols_in([target]).isdisjoint(computed - symbols_in([source])):
+        return "the elements of an operand determine sizes of the result"
     if len(m.root.outputs) > 1 or len(m.node(INNER).outputs) > 1:
         return "a view has several outputs"
     if source != target and not m.module.symbols.proves_equal(product(source.shape), product(target.shape)):

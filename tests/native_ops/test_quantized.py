@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -118,3 +119,29 @@ def test_a_model_between_quantized_values_is_that_of_onnx_runtime(zero: Any, per
     assert np.abs(actual - expected - steps * 0.05).max() < 1e-5  # both are whole steps
     assert np.abs(steps).max() <= 1  # a tie may round either way, and show in what follows
     assert np.count_nonzero(steps) <= 3
+
+
+def test_products_with_other_scales_and_zero_points_share_an_epilogue() -> None:
+    scales, zeros = (0.25, 2.0, 0.5, 4.0), (3, 128, 0, 77)
+    constants, nodes = [], []
+    x = expected = RNG.integers(0, 256, (5, 16)).astype(np.uint8)
+    for k in range(1, len(scales)):
+        w = RNG.integers(-9, 10, (16, 16)).astype(np.int8)
+        values = {"w": w, "one": np.float32(1), "none": np.int8(0)}
+        constants += [numpy_helper.from_array(np.asarray(v), f"{name}{k}") for name, v in values.items()]
+        operands = (f"y{k - 1}", f"s{k - 1}", f"z{k - 1}", f"w{k}", f"one{k}", f"none{k}", f"s{k}", f"z{k}")
+        nodes.append(helper.make_node("QLinearMatMul", operands, [f"y{k}"]))
+        sums = (expected.astype(np.int64) - zeros[k - 1]) @ w
+        requantized = np.rint(sums * (scales[k - 1] / scales[k])) + zeros[k]  # exact: powers of two
+        expected = np.clip(requantized, 0, 255).astype(np.uint8)
+    for k, (scale, zero) in enumerate(zip(scales, zeros, strict=True)):
+        constants += [numpy_helper.from_array(np.float32(scale), f"s{k}")]
+        constants += [numpy_helper.from_array(np.uint8(zero), f"z{k}")]
+    inputs = [helper.make_tensor_value_info("y0", TensorProto.UINT8, x.shape)]
+    results = [helper.make_tensor_value_info(f"y{len(scales) - 1}", TensorProto.UINT8, None)]
+    graph = helper.make_graph(nodes, "g", inputs, results, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    compiled = gw.compile(model.SerializeToString(), options=CPU)
+    (actual,) = compiled.run({"y0": x}).values()
+    np.testing.assert_array_equal(actual, expected)
+    assert len(set(re.findall(r"\w+_hook_\d+", compiled.report()))) == 1

@@ -58,7 +58,7 @@ _STRIDED: Final = 30
 """Loading one element of a strided vector."""
 
 FUNCTIONS: Final = {
-    **{"div": 8, "div_by_sum": 2, "sqrt": 9, "rem": 30, "mod": 30, "pow": 160, "atan2": 60},
+    **{"quantize": 4, "div": 8, "div_by_sum": 2, "sqrt": 9, "rem": 30, "mod": 30, "pow": 160, "atan2": 60},
     **{
         "exp": 15,
         "exp_nonpositive": 15,

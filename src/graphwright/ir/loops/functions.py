@@ -58,6 +58,13 @@ def _divide(a: Array, b: Array) -> Array:
     return np.where(b == 0, 0, floor + up).astype(np.result_type(a, b))
 
 
+def _quantize(x: Array, zero: Array, low: Array, high: Array) -> Array:
+    """``x`` rounded to integers (ties to even), plus ``zero``, clipped to [low, high]; ``low`` for NaN.
+    ``zero`` and the bounds are integers up to 2**16, so that sums are exact.
+    """
+    return np.asarray(np.minimum(np.fmax(np.rint(x) + zero, low), high))
+
+
 FUNCTIONS: dict[str, Function] = {
     "add": Function(2, np.add),
     "sub": Function(2, np.subtract),
@@ -103,6 +110,7 @@ FUNCTIONS: dict[str, Function] = {
     "trunc": Function(1, np.trunc),
     "fma": Function(3, lambda a, b, c: a * b + c),
     "clamp": Function(3, lambda x, low, high: np.minimum(np.fmax(x, low), high)),
+    "quantize": Function(4, _quantize),
     "select": Function(3, np.where),
     "lt": Function(2, np.less, predicate=True),
     "le": Function(2, np.less_equal, predicate=True),

@@ -8,20 +8,20 @@ from typing import Final
 
 import numpy as np
 
-from graphwright.ir.loops.nodes import Const, Scalar, apply
+from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, TensorType
 from graphwright.ops.core.common import need_broadcast, need_dtype, quiet, same_dtype
 
 _EXACT: Final = 65536.0
-"""The bounds up to which differences of a bound and a zero point are exact."""
+"""The largest bounds of the function ``quantize``."""
 
 
 @op("RoundToRange")
 class RoundToRange(Op):
-    """``x`` rounded to integers (ties to even), plus the optional integer ``zero``, clipped to the integers
-    [low, high]; NaN becomes ``low``. Floats in, floats out.
+    """``x`` rounded to integers (ties to even), plus the optional ``zero``, clipped to [low, high]; NaN
+    becomes ``low``. Floats in, floats out. The bounds and ``zero`` are integers.
     """
 
     low: float = 0.0
@@ -45,12 +45,10 @@ class RoundToRange(Op):
         return round_to_range(x, zero, self.low, self.high)
 
     def expression(self, x: Scalar, zero: Scalar | None = None) -> Scalar:
-        if zero is None:
-            return apply("round", apply("clamp", x, self.low, self.high))
-        if isinstance(zero, Const) and max(-self.low, self.high) <= _EXACT:
-            offset = float(zero.value)  # clips first: an instruction that converts to integers also rounds
-            return apply("round", apply("clamp", x, self.low - offset, self.high - offset)) + zero
-        return apply("clamp", apply("round", x) + zero, self.low, self.high)
+        if max(-self.low, self.high) <= _EXACT:
+            return apply("quantize", x, 0.0 if zero is None else zero, self.low, self.high)
+        nearest = apply("round", x)
+        return apply("clamp", nearest if zero is None else nearest + zero, self.low, self.high)
 
 
 def round_to_range(x: Array, zero: Array | None, low: float, high: float) -> Array:

@@ -26,7 +26,7 @@ from graphwright.ir.loops.nodes import (
     walk,
 )
 from graphwright.ir.symbols import Dim, Symbol
-from graphwright.ir.types import F32, I64
+from graphwright.ir.types import I64
 from graphwright.targets.cpu.c.dims import affine_in, depends
 
 COMPARISONS: Final = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
@@ -78,29 +78,6 @@ def vectorizes(loop: Loop) -> bool:
     return not any(
         isinstance(s, Call) or (isinstance(s, Loop) and s.kind is Kind.VECTOR) for s in walk(loop.body)
     )
-
-
-_FITTING: Final = 1 << 24
-"""The largest integers that f32 and 32-bit lanes hold exactly."""
-
-
-def nearest_integer(value: Cast) -> tuple[Scalar, int] | None:
-    """The number and the offset if ``value`` converts the nearest integer of an f32 number, clipped to few
-    bits, plus an offset, to integers; None if not.
-    """
-    match value.operand:
-        case Apply("add", (Apply("round", (number,)), Const(offset))):
-            pass
-        case Apply("round", (number,)):
-            offset = 0
-        case _:
-            return None
-    if number.dtype != F32 or not value.dtype.is_integer or not float(offset).is_integer():
-        return None
-    match number:
-        case Apply("clamp", (_, Const(low), Const(high))) if max(-low, high, abs(offset)) <= _FITTING:
-            return number, int(offset)
-    return None
 
 
 def index_of(value: Scalar) -> Dim:

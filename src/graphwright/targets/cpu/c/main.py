@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from graphwright.ir.loops.hook import HOOK_SIZES
+from graphwright.ir.loops.hook import HOOK_SIZES, NUMBERS
 from graphwright.ir.loops.nodes import Buffer, Kernel, Level, written
 from graphwright.ir.symbols import Dim, SymbolError, evaluate, minimum, product
 from graphwright.targets.cpu.c.dims import dim_text, strides_of
@@ -39,9 +39,9 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-enum { NO_FLOAT, FLOAT, HALF, BRAIN }; /* f32 and f64; f16; bf16 */
+enum { NO_FLOAT, FLOAT, HALF, BRAIN, WHOLE }; /* f32 and f64; f16; bf16; integers in f32 */
 
-/* Floats between -1 and 1; elements of other types are 0 or 1. */
+/* Floats between -1 and 1, or integers from 1 on; elements of other types are 0 or 1. */
 static void *made_up(int64_t elements, int64_t size, int floating) {
     char *data = aligned_alloc(64, (size_t)((elements * size + 127) / 64 * 64));
     uint32_t state = 1;
@@ -49,7 +49,9 @@ static void *made_up(int64_t elements, int64_t size, int floating) {
         state = state * 1664525u + 1013904223u;
         const double value = (double)(state >> 8) / (1 << 23) - 1;
         const uint32_t sign = state >> 31 << 15, digits = state >> 16;
-        if (floating == HALF)
+        if (floating == WHOLE)
+            ((float *)data)[i] = (float)(i + 1);
+        else if (floating == HALF)
             ((uint16_t *)data)[i] = (uint16_t)(sign | 0x3800 | (digits & 0x3ff));
         else if (floating == BRAIN)
             ((uint16_t *)data)[i] = (uint16_t)(sign | 0x3f00 | (digits & 0x7f));
@@ -240,8 +242,13 @@ def _types(kernel: Kernel) -> dict[str, object]:
     return {
         "count": len(kernel.parameters),
         "sizes": ", ".join(f"sizeof({C_TYPES[b.dtype.name]})" for b in kernel.parameters),
-        "floating": ", ".join(_FLOATING.get(b.dtype.name, "NO_FLOAT") for b in kernel.parameters),
+        "floating": ", ".join(map(_kind, kernel.parameters)),
     }
+
+
+def _kind(buffer: Buffer) -> str:
+    """How elements are made up and compared: zero points and bounds among numbers are integers."""
+    return "WHOLE" if buffer.name == NUMBERS else _FLOATING.get(buffer.dtype.name, "NO_FLOAT")
 
 
 def _run(kernel: Kernel, grid: Dim, scratch: Dim, support: Support) -> str:

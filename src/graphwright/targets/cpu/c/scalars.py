@@ -109,6 +109,10 @@ SCALAR_HELPERS: Final[dict[str, Template]] = {
         "GW_INLINE @T NAME(@T x, @T low, @T high) { /* low if NaN */\n"
         "    return x > low ? (x < high ? x : high) : low;\n}"
     ),
+    "quantize": _floats(
+        "double rint(double);\nGW_INLINE @T NAME(@T x, @T zero, @T low, @T high) { /* low if NaN */\n"
+        "    const @T y = (@T)rint((double)x) + zero;\n    return y > low ? (y < high ? y : high) : low;\n}"
+    ),
     "abs": _by_dtype(
         _integers(_ABS, "GW_INLINE @T NAME(@T x) { return x; }"),
         lambda dtype: f"GW_INLINE @T NAME(@T x) {{ return __builtin_fabs{'f' if dtype == F32 else ''}(x); }}",

@@ -26,7 +26,6 @@ from graphwright.targets.cpu.c.analysis import (
     children,
     index_of,
     is_position_test,
-    nearest_integer,
     number_first,
 )
 from graphwright.targets.cpu.c.arithmetic import Arithmetic
@@ -270,16 +269,14 @@ class Values(Arithmetic):
         return self.value(value)
 
     def conversion(self, value: Cast) -> Value:
-        """``value``, not yet rounded. Vectors of f32 are rounded to integers by the instruction that converts
-        them.
-        """
-        if (near := nearest_integer(value)) is not None:
-            number, offset = near
-            found = self.value(number)
-            if found.vector:
-                nearest = self.support.call("nearest", F32, self.count, found.text)
-                text = f"({nearest} + {offset})" if offset else nearest
-                return self.converted(Value(text, I32, vector=True), value.dtype)
+        """``value``, not yet rounded. Quantized numbers are rounded by the instruction that converts them."""
+        match value.operand:
+            case Apply("quantize", operands, dtype) if dtype == F32 and value.dtype.is_integer:
+                found = [self.value(each) for each in operands]
+                if found[0].vector:
+                    texts = map(self.vectorized, found)
+                    integers = self.support.call("quantize_to_integers", F32, self.count, *texts)
+                    return self.converted(Value(integers, I32, vector=True), value.dtype)
         return self.converted(self.value(value.operand), value.dtype)
 
 

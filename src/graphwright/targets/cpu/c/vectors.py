@@ -58,7 +58,9 @@ GW_INLINE void NAME(@T *p, @V x, @M mask) {
 }
 """Masked moves of 1- and 2-byte elements with AVX-512."""
 
-_FLOAT_ONLY: Final = frozenset({"most", "least", "abs", "clamp", "sqrt", "floor", "ceil", "round", "trunc"})
+_FLOAT_ONLY: Final = frozenset(
+    {"most", "least", "abs", "clamp", "quantize", "sqrt", "floor", "ceil", "round", "trunc"}
+)
 
 _EXTREMUM: Final = """\
 GW_INLINE @V NAME(@V a, @V b) { /* NaN if either is */
@@ -242,11 +244,14 @@ GW_INLINE @V NAME(@V x, @V low, @V high) { /* low if NaN: the instruction gives 
             : "=&@REG"(y) : "@REG"(x), "@REG"(low), "@REG"(high));
     return y;
 }""",
-    "nearest": """\
-GW_INLINE @I NAME(@V x) { /* ties to even */
+    "quantize": "GW_INLINE @V NAME(@V x, @V zero, @V low, @V high) {\n"
+    "    return @round@(@clamp@(x, low - zero, high - zero)) + zero;\n}",
+    "quantize_to_integers": """\
+GW_INLINE @I NAME(@V x, @V zero, @V low, @V high) {
+    const @V clipped = @clamp@(x, low - zero, high - zero);
     @I y;
-    __asm__("vcvtps2dq %1, %0" : "=@REG"(y) : "@REG"(x));
-    return y;
+    __asm__("vcvtps2dq %1, %0" : "=@REG"(y) : "@REG"(clipped)); /* ties to even */
+    return y + __builtin_convertvector(zero, @I);
 }""",
     "abs": "GW_INLINE @V NAME(@V x) { return (@V)((@I)x & ~(@I)@splat@(-(@T)0)); }",
     "sqrt": """\

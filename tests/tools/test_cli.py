@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
 from graphwright.package import archive
@@ -160,6 +160,18 @@ def test_check_compares_shapes(model: Path) -> None:
 
 
 # -- bench ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [("float16", "0.0078125"), ("float32", "0.0001")])
+def test_tolerance_of_check_is_that_of_the_floats_of_the_model(dtype: str, limit: str) -> None:
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    weights = numpy_helper.from_array(np.random.default_rng(0).normal(size=(64, 64)).astype(dtype), "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Tanh", ["h"], ["y"])]
+    x, y = (helper.make_tensor_value_info(name, element, [3, 64]) for name in ("x", "y"))
+    graph = helper.make_graph(nodes, "g", [x], [y], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "t.onnx")
+    result = graphwright("check", "t.onnx")
+    assert result.exit_code == 0 and f"within {limit}" in result.stdout
 
 
 def test_bench_measures_side_by_side(model: Path) -> None:

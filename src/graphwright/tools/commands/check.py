@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
+import ml_dtypes
 import typer
 
 import graphwright.ops
@@ -16,6 +17,7 @@ from graphwright.errors import Collector, Diagnostic
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
 from graphwright.ir.graph import Module
+from graphwright.ir.types import DType
 from graphwright.records import replace
 from graphwright.runtime.model import Model
 from graphwright.support.file_kinds import EXPORTED, kind_of_file
@@ -30,6 +32,8 @@ from graphwright.tools.models import is_package
 from graphwright.tools.run_flags import RunFlags
 
 PEER = "onnxruntime"
+_ROUNDINGS: Final = 8
+"""The default tolerance of models with 16-bit floats, in epsilons: each op rounds its result."""
 app = typer.Typer(add_completion=False)
 
 
@@ -50,8 +54,9 @@ def check(
         float | None,
         typer.Option(
             help=(
-                "Maximum error relative to the maximum magnitude of the output; default: 1e-4, or none "
-                "if an option or the model (accuracy_level=4) lowers the precision."
+                "Maximum error relative to the maximum magnitude of the output; default: 1e-4, more for "
+                "models with 16-bit floats, and none if an option or the model (accuracy_level=4) lowers "
+                "the precision."
             ),
             min=0,
             show_default=False,
@@ -97,9 +102,17 @@ def _limit(tolerance: float | None, compiled: Model, options: Options) -> float:
     """The given tolerance, or the default for the types of the model."""
     if tolerance is not None:
         return tolerance
-    nodes = source_module(compiled.package).walk()
+    nodes = list(source_module(compiled.package).walk())
     rounds = options.numerics != "strict" and any(node.op.allows_bytes for node in nodes)
-    return 1e-4 if options.keeps_types and not rounds else math.inf
+    if rounds or not options.keeps_types:
+        return math.inf
+    dtypes = {value.type.dtype for node in nodes for value in node.outputs}
+    return max([1e-4, *(_ROUNDINGS * _epsilon(dtype) for dtype in dtypes if dtype.is_float)])
+
+
+def _epsilon(dtype: DType) -> float:
+    """The distance from 1 to the next number."""
+    return float(ml_dtypes.finfo(dtype.numpy).eps)  # type: ignore[no-untyped-call]  # it has no annotations
 
 
 def _expected(

@@ -8,20 +8,24 @@ from typing import Final
 
 import numpy as np
 
-from graphwright.ir.loops.nodes import Scalar, apply
+from graphwright.ir.loops.nodes import Const, Scalar, apply
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, TensorType
 from graphwright.ops.core.common import need_broadcast, need_dtype, quiet, same_dtype
 
-_EXACT: Final = 65536.0
-"""The largest bounds of the function ``quantize``."""
+_MOST: Final = 1 << 16
+"""The largest integers of the function ``quantize``."""
+
+
+def _is_small_integer(number: float) -> bool:
+    return -_MOST <= number <= _MOST and float(number).is_integer()
 
 
 @op("RoundToRange")
 class RoundToRange(Op):
     """``x`` rounded to integers (ties to even), plus the optional ``zero``, clipped to [low, high]; NaN
-    becomes ``low``. Floats in, floats out. The bounds and ``zero`` are integers.
+    becomes ``low``. Floats in, floats out.
     """
 
     low: float = 0.0
@@ -45,10 +49,11 @@ class RoundToRange(Op):
         return round_to_range(x, zero, self.low, self.high)
 
     def expression(self, x: Scalar, zero: Scalar | None = None) -> Scalar:
-        if max(-self.low, self.high) <= _EXACT:
-            return apply("quantize", x, 0.0 if zero is None else zero, self.low, self.high)
-        nearest = apply("round", x)
-        return apply("clamp", nearest if zero is None else nearest + zero, self.low, self.high)
+        zero = Const(0.0, x.dtype) if zero is None else zero
+        numbers = (self.low, self.high, zero.value) if isinstance(zero, Const) else ()
+        if numbers and all(map(_is_small_integer, numbers)):
+            return apply("quantize", x, zero, self.low, self.high)
+        return apply("clamp", apply("round", x) + zero, self.low, self.high)
 
 
 def round_to_range(x: Array, zero: Array | None, low: float, high: float) -> Array:

@@ -56,6 +56,21 @@ def test_convolutions_of_bytes(channels: int, constant: bool, largest: bool) -> 
     np.testing.assert_array_equal(run("ConvInteger", x, w, constant, pads=[1, 1, 1, 1]), expected)
 
 
+def test_depthwise_convolutions_of_images_without_columns() -> None:
+    w = RNG.integers(-128, 128, (4, 1, 3, 1)).astype(np.int8)
+    node = helper.make_node("ConvInteger", ["x", "w"], ["y"], group=4, pads=[1, 0, 1, 0])
+    x = helper.make_tensor_value_info("x", TensorProto.UINT8, [1, 4, 5, "W"])
+    y = helper.make_tensor_value_info("y", TensorProto.INT32, None)
+    graph = helper.make_graph([node], "g", [x], [y], [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    compiled = gw.compile(model.SerializeToString(), options=CPU)
+    for columns in (0, 1, 17):
+        image = RNG.integers(0, 256, (1, 4, 5, columns)).astype(np.uint8)
+        padded = np.pad(image.astype(np.int64), ((0, 0), (0, 0), (1, 1), (0, 0)))
+        expected = sum(padded[:, :, k : k + 5] * w[:, 0, k].reshape(1, 4, 1, 1) for k in range(3))
+        np.testing.assert_array_equal(compiled.run({"x": image})["y"], expected)
+
+
 def quantized_block(random: np.random.Generator, zero: Any, per_feature: bool) -> Any:
     """Convolutions with a residual, pools and a Gemm, each between DequantizeLinear and QuantizeLinear."""
     nodes: list[Any] = []

@@ -244,9 +244,9 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
         .y = buf[BYTE_DEPTHWISE_Y],
         .hook = hook_after(buf, BYTE_DEPTHWISE_OPERANDS, arg, BYTE_DEPTHWISE_ARGS),
     };
-    if (begin >= end)
-        return 0;
     memcpy(&g.s, arg, sizeof g.s);
+    if (begin >= end || g.s.ow == 0)
+        return 0;
     if (form >= PERMUTED_ROW)
         form = !can_permute(&g.s) ? QUADS : vector_rows(&g.s) == 1 ? PERMUTED_ROW : PERMUTED_ROWS;
     g.form = form;

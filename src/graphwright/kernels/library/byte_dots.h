@@ -43,7 +43,11 @@ GW_INLINE vi pairs_dot(vs a, vs b) {
     return c;
 }
 
-GW_INLINE vi quads_at(const uint8_t *p) { return *(const vi_any *)p; }
+GW_INLINE vi quads_at(const uint8_t *p) {
+    vi x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
 /* a + b with wraparound, as an instruction: in C, signed overflow is undefined, and the compiler reorders
  * unsigned sums so that they take 1.3 times as long. */
 GW_INLINE vi wrapping_sum(vi a, vi b) {

@@ -38,38 +38,48 @@ static int can_permute(const struct byte_depthwise_args *s) {
     return rows * s->w + columns + 3 * s->dilation_w < SPAN && s->pad_left >= 0 && s->pad_left <= VL;
 }
 
+/* The shape of a vector of outputs. */
+struct shape {
+    int64_t rows, columns;
+};
+
 /* `bytes` of the words of one output row, for each output row of a vector. */
-static uint64_t in_each_row(const struct byte_depthwise_args *s, uint64_t bytes) {
+static uint64_t in_each_row(struct shape v, uint64_t bytes) {
     uint64_t all = 0;
-    for (int64_t row = 0; row < vector_rows(s); row++)
-        all |= bytes << 4 * vector_columns(s) * row;
+    for (int64_t row = 0; row < v.rows; row++)
+        all |= bytes << 4 * v.columns * row;
     return all;
 }
 
-static void order_pixels(const struct byte_depthwise_args *s, uint8_t *order) {
+static void order_pixels(const struct byte_depthwise_args *s, struct shape v, uint8_t *order) {
     memset(order, 0, SPAN);
-    for (int64_t row = 0; row < vector_rows(s); row++)
-        for (int64_t column = 0; column < vector_columns(s); column++)
+    for (int64_t row = 0; row < v.rows; row++)
+        for (int64_t column = 0; column < v.columns; column++)
             for (int64_t tap = 0; tap < 4; tap++, order++)
                 *order = (uint8_t)(row * s->stride_h * s->w + column * s->stride_w + tap * s->dilation_w);
 }
 
 /* The bytes of word `word` of the vector at column c that are in the image. */
-static uint64_t columns_inside(const struct byte_depthwise_args *s, int64_t c, int64_t word) {
+static uint64_t columns_inside(const struct byte_depthwise_args *s, struct shape v, int64_t c, int64_t word) {
+    const int64_t first = c * s->stride_w + 4 * word * s->dilation_w - s->pad_left;
+    if (first >= 0 && first + (v.columns - 1) * s->stride_w + 3 * s->dilation_w < s->w)
+        return ~0ull;
     uint64_t inside = 0;
-    for (int64_t i = 0; i < 4 * vector_columns(s); i++) {
-        const int64_t x = (c + i / 4) * s->stride_w + (4 * word + i % 4) * s->dilation_w - s->pad_left;
+    for (int64_t i = 0; i < 4 * v.columns; i++) {
+        const int64_t x = first + i / 4 * s->stride_w + i % 4 * s->dilation_w;
         inside |= (uint64_t)(x >= 0 && x < s->w) << i;
     }
-    return in_each_row(s, inside);
+    return in_each_row(v, inside);
 }
 
 /* The bytes of the words that are in the image if row y is the first one that a vector reads. */
-static uint64_t rows_inside(const struct byte_depthwise_args *s, int64_t y) {
+static uint64_t rows_inside(const struct byte_depthwise_args *s, struct shape v, int64_t y) {
+    if (y >= 0 && y + (v.rows - 1) * s->stride_h < s->h)
+        return ~0ull;
     uint64_t inside = 0;
-    for (int64_t r = 0; r < vector_rows(s); r++)
+    for (int64_t r = 0; r < v.rows; r++)
         if (y + r * s->stride_h >= 0 && y + r * s->stride_h < s->h)
-            inside |= ~0ull >> (64 - 4 * vector_columns(s)) << 4 * vector_columns(s) * r;
+            inside |= ~0ull >> (64 - 4 * v.columns) << 4 * v.columns * r;
     return inside;
 }
 
@@ -78,17 +88,18 @@ static struct permutation permutation_at(const struct conv *g, int64_t words, ui
     const struct byte_depthwise_args *s = &g->s;
     const int64_t vectors = g->columns / VL;
     const int64_t rows = (s->oh - 1) * s->stride_h + (s->kh - 1) * s->dilation_h + 1;
-    struct permutation p = {.inside = (uint64_t *)(void *)scratch, .height = vector_rows(s)};
+    const struct shape v = {vector_rows(s), vector_columns(s)};
+    struct permutation p = {.inside = (uint64_t *)(void *)scratch, .height = v.rows};
     p.rows = (struct row *)(void *)(p.inside + vectors * words);
     p.outside = (uint8_t *)(p.rows + rows);
     p.slack = ceildiv(g->columns * s->stride_w + (s->kw + 3) * s->dilation_w + 2 * SPAN, 8) * 8;
     p.rest = p.outside + p.slack;
-    order_pixels(s, p.order);
+    order_pixels(s, v, p.order);
     memset(p.outside, g->zero ^ g->flip, (size_t)p.slack);
     for (int64_t i = 0; i < vectors * words; i++)
-        p.inside[i] = columns_inside(s, i / words * VL, i % words);
+        p.inside[i] = columns_inside(s, v, i / words * VL, i % words);
     for (int64_t i = 0; i < rows; i++)
-        p.rows[i] = (struct row){(i - s->pad_top) * s->w - s->pad_left, rows_inside(s, i - s->pad_top)};
+        p.rows[i] = (struct row){(i - s->pad_top) * s->w - s->pad_left, rows_inside(s, v, i - s->pad_top)};
     return p;
 }
 

@@ -125,11 +125,12 @@ GW_INLINE void sum_blocks(const struct source *s, int64_t cols, int64_t rows, co
     }
 }
 
-/* Sums a tile of `rows` vectors below each other; the usual windows have loops of their own. */
-GW_INLINE void sum_tile(const struct source *s, int64_t cols, int64_t rows, const enum form form,
+/* Sums a tile of output rows; the usual windows have loops of their own. */
+GW_INLINE void sum_tile(const struct source *s, int64_t cols, int64_t output_rows, const enum form form,
                         int32_t *to) {
     const struct byte_depthwise_args *a = &s->conv->s;
-    const int64_t height = form == PERMUTED_ROWS ? s->permutation->height : 1;
+    const int64_t height = form == PERMUTED_ROWS ? s->conv->vector.rows : 1;
+    const int64_t rows = ceildiv(output_rows, height);
     const int64_t kh = a->kh, stride = a->stride_h * height, dilation = a->dilation_h;
     const int64_t count = s->weights->count;
     const int64_t of_3 = form == PAIRS ? 2 : 1, of_5 = form == PAIRS ? 3 : 2; /* words of 3 and 5 taps */
@@ -183,17 +184,16 @@ static int32_t run_block(const struct block *o, struct source *s) {
         [PERMUTED_ROW] = sum_permuted_row,
         [PERMUTED_ROWS] = sum_permuted_rows,
     };
-    const enum form form = s->weights->form;
     int32_t tile[TILE_COLUMNS + VL] __attribute__((aligned(64)));
     const struct conv *g = s->conv;
-    const int64_t ow = g->s.ow, height = form == PERMUTED_ROWS ? s->permutation->height : 1;
+    const int64_t ow = g->s.ow;
     for (int64_t row = o->first; row < o->last; row += g->tile_rows)
         for (int64_t col = 0; col < ow; col += TILE_COLUMNS) {
             const int64_t rows = smaller(o->last - row, g->tile_rows), cols = smaller(ow - col, TILE_COLUMNS);
             s->padded_row = row * g->s.stride_h;
             s->row = s->padded_row - o->first * g->s.stride_h;
             s->column = col;
-            SUMS[form](s, cols, ceildiv(rows, height), tile);
+            SUMS[s->weights->form](s, cols, rows, tile);
             const int32_t error = deliver(g, o, row * ow + col, rows * cols, tile);
             if (error)
                 return error;
@@ -247,14 +247,15 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
     memcpy(&g.s, arg, sizeof g.s);
     if (begin >= end || g.s.ow == 0)
         return 0;
+    g.vector = vector_shape(&g.s);
     if (form >= PERMUTED_ROW)
-        form = !can_permute(&g.s) ? QUADS : vector_rows(&g.s) == 1 ? PERMUTED_ROW : PERMUTED_ROWS;
+        form = !can_permute(&g.s, g.vector) ? QUADS : g.vector.rows == 1 ? PERMUTED_ROW : PERMUTED_ROWS;
     g.form = form;
     g.columns = ceildiv(g.s.ow, VL) * VL;
     g.rows = smaller(g.s.oh, g.s.ow < UNIT_PIXELS ? UNIT_PIXELS / g.s.ow : 1);
     g.blocks = ceildiv(g.s.oh, g.rows);
     g.tile_rows = g.s.ow < TILE_COLUMNS ? TILE_COLUMNS / g.s.ow : 1;
-    const int64_t together = ROWS * vector_rows(&g.s);
+    const int64_t together = ROWS * g.vector.rows;
     g.tile_rows -= g.tile_rows % (g.tile_rows < together ? 1 : together);
     g.flip = g.s.x_signed ? 128 : 0;
     g.zero = zero_at(buf[BYTE_DEPTHWISE_X_ZERO], 0, g.s.x_signed, g.flip);

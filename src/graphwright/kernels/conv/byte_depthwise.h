@@ -15,6 +15,11 @@
  * rows. */
 enum form { PAIRS, QUADS, PERMUTED_ROW, PERMUTED_ROWS };
 
+/* Of a vector of outputs: VL columns of a row, or, if rows have fewer, as many whole rows as fit. */
+struct shape {
+    int64_t rows, columns;
+};
+
 struct conv {
     struct byte_depthwise_args s;
     const uint8_t *x, *w, *w_zero;
@@ -25,6 +30,7 @@ struct conv {
     int64_t tile_rows;    /* output rows that a hook gets at a time */
     int32_t zero;         /* the zero point of x as u8 */
     int32_t flip;         /* the bits that turn a pixel into u8 */
+    struct shape vector;  /* of permuted words */
     enum form form;       /* for signed weights without a zero point; others are pairs */
 };
 

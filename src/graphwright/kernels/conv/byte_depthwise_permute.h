@@ -1,6 +1,5 @@
 /* Words of windows that are permuted from the image: with AVX512-VBMI, one vpermb takes the words of a vector
- * of outputs from 64 neighboring pixels. A vector has VL columns of an output row, or, if rows have fewer, as
- * many whole rows as fit. */
+ * of outputs from 64 neighboring pixels. */
 
 #ifndef GW_BYTE_DEPTHWISE_PERMUTE_H
 #define GW_BYTE_DEPTHWISE_PERMUTE_H
@@ -23,25 +22,19 @@ struct permutation {
     uint8_t *outside;    /* `slack` zero points, which are read for rows outside the image */
     uint8_t *rest;       /* scratch memory after the tables */
     int64_t slack;       /* bytes before and after the rows of a block that loads can reach */
-    int64_t height;      /* output rows of a vector */
 };
 
-/* The columns, and the rows, of a vector of outputs. */
-GW_INLINE int64_t vector_columns(const struct byte_depthwise_args *s) { return smaller(s->ow, VL); }
-GW_INLINE int64_t vector_rows(const struct byte_depthwise_args *s) {
-    return s->ow ? VL / vector_columns(s) : 1;
+static struct shape vector_shape(const struct byte_depthwise_args *s) {
+    const int64_t columns = smaller(s->ow, VL);
+    return (struct shape){VL / columns, columns};
 }
 
 /* Whether a load has all pixels of a vector. */
-static int can_permute(const struct byte_depthwise_args *s) {
-    const int64_t rows = (vector_rows(s) - 1) * s->stride_h, columns = (vector_columns(s) - 1) * s->stride_w;
-    return rows * s->w + columns + 3 * s->dilation_w < SPAN && s->pad_left >= 0 && s->pad_left <= VL;
+static int can_permute(const struct byte_depthwise_args *s, struct shape v) {
+    const int64_t last =
+        (v.rows - 1) * s->stride_h * s->w + (v.columns - 1) * s->stride_w + 3 * s->dilation_w;
+    return last < SPAN && s->pad_left >= 0 && s->pad_left <= VL;
 }
-
-/* The shape of a vector of outputs. */
-struct shape {
-    int64_t rows, columns;
-};
 
 /* `bytes` of the words of one output row, for each output row of a vector. */
 static uint64_t in_each_row(struct shape v, uint64_t bytes) {
@@ -88,8 +81,8 @@ static struct permutation permutation_at(const struct conv *g, int64_t words, ui
     const struct byte_depthwise_args *s = &g->s;
     const int64_t vectors = g->columns / VL;
     const int64_t rows = (s->oh - 1) * s->stride_h + (s->kh - 1) * s->dilation_h + 1;
-    const struct shape v = {vector_rows(s), vector_columns(s)};
-    struct permutation p = {.inside = (uint64_t *)(void *)scratch, .height = v.rows};
+    const struct shape v = g->vector;
+    struct permutation p = {.inside = (uint64_t *)(void *)scratch};
     p.rows = (struct row *)(void *)(p.inside + vectors * words);
     p.outside = (uint8_t *)(p.rows + rows);
     p.slack = ceildiv(g->columns * s->stride_w + (s->kw + 3) * s->dilation_w + 2 * SPAN, 8) * 8;

@@ -129,6 +129,7 @@ class Loops(Accumulations):
         would otherwise load its constants again for each vector: two vectors at a time.
         """
         flat = replace(loop, body=(*loop.body[:-1], *rows.body))
+        # conversions to bytes have long latencies
         stores_bytes = any(isinstance(s, Store) and s.buffer.dtype.bytes == 1 for s in flat.body)
         copies = max(self.copies(flat), 2 if stores_bytes else 1)
         if copies == 1:

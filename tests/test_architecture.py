@@ -67,6 +67,7 @@ RULES_BY_OP = {
     "passes/dynamic.py": "a limit of inference",
     "passes/fold_constants.py": "ConstantOfShape, a constant as it is",
     "passes/fold_conv_bn.py": "convolutions and normalizations",
+    "passes/fold_quantize_scale.py": "sums and products of bytes as exporters write them",
     "passes/fold_requantize.py": "conversions between bytes",
     "passes/attention_operands.py": "transposes, scales and repeats around attention",
     "passes/fuse_attention.py": "attention as exporters write it",

@@ -160,3 +160,42 @@ def test_products_with_other_scales_and_zero_points_share_an_epilogue() -> None:
     (actual,) = compiled.run({"y0": x}).values()
     np.testing.assert_array_equal(actual, expected)
     assert len(set(re.findall(r"\w+_hook_\d+", compiled.report()))) == 1
+
+
+QUANTIZATIONS = (((0.5, 128), (0.5, 128), (1.0, 128)), ((0.0123, 3), (0.0456, 250), (0.0789, 77)))
+"""Scale and zero point of both operands and of the result: with exact ties, and without."""
+
+
+@pytest.mark.parametrize("quantizations", QUANTIZATIONS)
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul"])
+def test_quantized_sums_and_products_of_all_pairs_of_bytes(op: str, relu: bool, quantizations: Any) -> None:
+    """The result is the nearest step to the exact value, except where two steps are almost equally near."""
+    nodes, constants = [], []
+    for name, (scale, zero) in zip("abq", quantizations, strict=True):
+        constants += [numpy_helper.from_array(np.float32(scale), f"{name}_scale")]
+        constants += [numpy_helper.from_array(np.uint8(zero), f"{name}_zero")]
+    for name in "ab":
+        operands = [name, f"{name}_scale", f"{name}_zero"]
+        nodes.append(helper.make_node("DequantizeLinear", operands, [f"{name}_float"]))
+    nodes.append(helper.make_node(op, ["a_float", "b_float"], ["result"]))
+    if relu:
+        nodes.append(helper.make_node("Relu", ["result"], ["positive"]))
+    operands = ["positive" if relu else "result", "q_scale", "q_zero"]
+    nodes.append(helper.make_node("QuantizeLinear", operands, ["q"]))
+    sides = {"a": np.arange(256, dtype=np.uint8)[:, None], "b": np.arange(256, dtype=np.uint8)}
+    inputs = [helper.make_tensor_value_info(n, TensorProto.UINT8, x.shape) for n, x in sides.items()]
+    results = [helper.make_tensor_value_info("q", TensorProto.UINT8, None)]
+    graph = helper.make_graph(nodes, "g", inputs, results, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (actual,) = gw.compile(model.SerializeToString(), options=CPU).run(sides).values()
+
+    a, b = ((x - float(q[1])) * np.float32(q[0]) for x, q in zip(sides.values(), quantizations, strict=False))
+    exact = {"Add": a + b, "Sub": a - b, "Mul": a * b}[op]
+    scale, zero = quantizations[2]
+    steps = np.clip((np.maximum(exact, 0) if relu else exact) / np.float32(scale), -zero, 255 - zero)
+    is_near_tie = np.abs(steps - np.floor(steps) - 0.5) < 1e-4
+    is_tie = is_near_tie & (quantizations is QUANTIZATIONS[0])
+    off = np.abs(actual.astype(np.int64) - zero - np.rint(steps))
+    assert off.max(where=~is_near_tie | is_tie, initial=0) == 0  # exact ties are rounded to even
+    assert off.max() <= 1

@@ -30,6 +30,7 @@ from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.fixpoints import SHAPES, SIMPLIFY
 from graphwright.passes.fold_constants import FoldConstants
+from graphwright.passes.fold_quantize_scale import FOLD_QUANTIZE_SCALE
 from graphwright.passes.fold_requantize import FOLD_REQUANTIZE
 from graphwright.passes.integer_products import INTEGER_PRODUCTS
 from graphwright.passes.lower_precision import lower_precision
@@ -119,8 +120,9 @@ STAGES: Final = (
     Stage("import", "translates the nodes of the model to ops, and binds the sizes given by the caller"),
     Stage(
         "quantized",
-        "recognizes quantized matrix multiplications and pooling, before weights are folded to floats",
-        (INTEGER_PRODUCTS, SINK_DEQUANTIZE, WEIGHT_ONLY_QUANTIZATION),
+        "recognizes quantized matrix multiplications, pooling, sums and products, before weights are folded "
+        "to floats",
+        (INTEGER_PRODUCTS, SINK_DEQUANTIZE, FOLD_QUANTIZE_SCALE, WEIGHT_ONLY_QUANTIZATION),
         level=1,
     ),
     Stage(

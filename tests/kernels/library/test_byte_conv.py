@@ -31,11 +31,14 @@ def expected_sums(x: Any, w: Any, groups: int, stride: int, pad: int, dilation: 
 
 
 class Convolution:
-    """A convolution with square kernels, ready to run; ``zeros``: 0 none, 1 single, 2 per feature."""
+    """A convolution with square kernels, ready to run; ``zeros``: 0 none, 1 single, 2 per feature;
+    ``packed``: x is packed in panels before.
+    """
 
     def __init__(
         self, isa: Isa, shape: tuple[int, int, int, int], groups: int, cout: int, kernel: int,
         stride: int = 1, pad: int = 0, dilation: int = 1, signs: Any = BYTES, zeros: int = 0,
+        packed: bool = False,
     ) -> None:  # fmt: skip
         rng, (n, cin, h, w) = np.random.default_rng(sum(shape)), shape
         x = random_bytes(rng, signs[0], n, groups * cin, h, w)
@@ -48,21 +51,21 @@ class Convolution:
             wide_w = wide_w - w_zero.astype(np.int64).reshape(-1, 1, 1, 1)
         self.expected = expected_sums(wide_x, wide_w, groups, stride, pad, dilation).astype(np.int32)
         oh, ow = self.expected.shape[2:]
-        packed = np.zeros(byte_conv.packed_bytes(groups, cout, cin, kernel**2), np.uint8)
-        byte_conv.pack(packed, weights, groups)
+        tiles = np.zeros(byte_conv.packed_bytes(groups, cout, cin, kernel**2), np.uint8)
+        byte_conv.pack(tiles, weights, groups)
         signed = [int(sign == np.int8) for sign in signs]
         whole = byte_conv.InterleaveArgs(n, groups, cin, h * w, signed[0])
-        quads = np.zeros(int(byte_conv.quads_bytes(whole)), np.uint8)
+        first = byte_conv.interleaving(isa, whole, packed=packed)
+        quads = np.full(int(first.result_bytes), 99, np.uint8)
         self.isa, library = isa, load(byte_conv, isa)
-        kernel_of = library[byte_conv.INTERLEAVE]
-        assert call(kernel_of, [guard(x), quads], whole, byte_conv.interleave_grid(whole), 0) == 0
+        assert call(library[first.symbol], [guard(x), quads], whole, first.grid, 0) == 0
         self.args = byte_conv.ByteConvArgs(
             n, groups, cin, cout, 1, h, w, 1, oh, ow, 1, kernel, kernel, 1, stride, stride, 0, pad, pad,
             1, dilation, dilation,
-            groups * cout * oh * ow, oh * ow, int(zeros == 2), *signed,
+            groups * cout * oh * ow, oh * ow, int(zeros == 2), *signed, int(packed),
         )  # fmt: skip
         self.y = np.zeros(self.expected.shape, np.int32)
-        self.operands = [guard(quads), guard(packed), x_zero, w_zero, self.y]
+        self.operands = [guard(quads), guard(tiles), x_zero, w_zero, self.y]
 
     def run(self, symbol: str = byte_conv.SYMBOL, chunks: Any = None, **hooked: Any) -> Any:
         self.y[...] = 77
@@ -97,9 +100,27 @@ def test_is_exact(
 
 
 @each_isa
+@settings(max_examples=40, deadline=None)
+@given(
+    cin=st.sampled_from([1, 3, 4, 5, 33, 64]), cout=st.sampled_from([1, 7, 8, 17, 70]),
+    groups=st.sampled_from([1, 1, 2]), images=st.integers(1, 2), height=st.integers(1, 23),
+    width=st.integers(1, 23), signs=st.tuples(st.sampled_from(BYTES), st.sampled_from(BYTES)),
+    zeros=st.integers(0, 2),
+)  # fmt: skip
+@example(5, 8, 1, 1, 1, 1, (np.uint8, np.int8), 1)
+@example(5, 8, 1, 1, 7, 7, (np.uint8, np.int8), 2)
+@example(600, 8, 1, 2, 40, 49, (np.int8, np.uint8), 2)
+def test_packed_images_give_the_same_sums(
+    isa: Isa, cin: int, cout: int, groups: int, images: int, height: int, width: int, signs: Any, zeros: int
+) -> None:
+    shape = (images, cin, height, width)
+    Convolution(isa, shape, groups, cout, 1, signs=signs, zeros=zeros, packed=True).check()
+
+
+@each_isa
 @pytest.mark.parametrize(("cin", "size", "kernel"), [(64, 30, 1), (20, 23, 3)])
 def test_any_chunking_gives_the_same_bits(isa: Isa, cin: int, size: int, kernel: int) -> None:
-    made = Convolution(isa, (2, cin, size, size), 1, 140, kernel, pad=kernel // 2)
+    made = Convolution(isa, (2, cin, size, size), 1, 140, kernel, pad=kernel // 2, packed=kernel == 1)
     for chunks in chunkings(byte_conv.grid(isa, made.args)):
         np.testing.assert_array_equal(made.run(chunks=chunks), made.expected)
 

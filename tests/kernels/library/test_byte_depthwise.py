@@ -56,7 +56,7 @@ class Convolution:
         self.isa, signed = isa, [int(sign == np.int8) for sign in signs]
         self.args = ByteConvArgs(
             *shape[:2], 1, multiplier, 1, *shape[2:], 1, oh, ow, 1, *kernel, 1, *strides, 0, *pads,
-            1, *dilations, features * oh * ow, oh * ow, int(zeros == 2), *signed,
+            1, *dilations, features * oh * ow, oh * ow, int(zeros == 2), *signed, 0,
         )  # fmt: skip
         self.y = np.zeros(self.expected.shape, np.int32)
         self.operands = [guard(x), guard(packed), x_zero, w_zero, guard(self.y)]

@@ -18,6 +18,7 @@ from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.ops.quantized.conv_integer import ConvInteger
 from graphwright.ops.quantized.quantized import is_single
+from graphwright.targets.cpu.isa import Isa
 
 _GROUP_CHANNELS = 4
 """The fewest input and output channels per group for which the kernel does not mostly multiply padding."""
@@ -61,15 +62,17 @@ def byte_convolution(call: Contraction[ConvInteger], context: Context) -> Launch
     return _grouped(call, context)
 
 
-def _args(call: Contraction[ConvInteger], axes: Sliding) -> byte_conv.ByteConvArgs:
-    """The arguments of both kernels: sizes, dense strides of the result, and kinds of zero points."""
+def _args(call: Contraction[ConvInteger], axes: Sliding, *, packed: bool = False) -> byte_conv.ByteConvArgs:
+    """The arguments of both kernels: sizes, dense strides of the result, kinds of zero points, and whether
+    the image is packed in panels.
+    """
     x, w, pixels = call.operand(0), call.operand(1), product(axes.counts)
     (features, cin, *_), groups = w.type.sizes, call.node.op.group
     _, w_zero = _zero_points(call)
     return byte_conv.ByteConvArgs(*(
         x.type.dims[0], groups, cin, features // groups, *axes.depth_height_width, features * pixels, pixels,
         int(w_zero is not None and not is_single(w_zero.type.dims)),
-        int(x.type.dtype == I8), int(w.type.dtype == I8),
+        int(x.type.dtype == I8), int(w.type.dtype == I8), int(packed),
     ))  # fmt: skip
 
 
@@ -88,21 +91,18 @@ def _grouped(call: Contraction[ConvInteger], context: Context) -> Run:
     """Packs channels in quads, then convolves."""
     x, w, isa = call.operand(0), call.operand(1), context.isa
     axes = _axes(call).merged()
-    args, (x_zero, w_zero), groups = _args(call, axes), _zero_points(call), call.node.op.group
+    packed = all(axis.is_copied for axis in axes.axes)
+    args, (x_zero, w_zero), groups = _args(call, axes, packed=packed), _zero_points(call), call.node.op.group
     _, cin, *kernel = w.type.sizes
     cout, taps = w.type.sizes[0] // groups, prod(kernel)
     whole = byte_conv.InterleaveArgs(args.images, groups, cin, product(axes.sizes), args.x_signed)
-    quads = Value(TensorType(U8, (byte_conv.quads_bytes(whole),)), "quads")
     weights = context.derived(
         w,
         f"byte tiles of {groups}",
         (byte_conv.packed_bytes(groups, cout, cin, taps),),
         lambda out, array: byte_conv.pack(out, array, groups),
     )
-    interleave = Launch(
-        KernelRef(byte_conv.INTERLEAVE), (x, quads), (1,), whole,
-        byte_conv.interleave_grid(whole), work=byte_conv.interleave_work_ns(isa, whole),
-    )  # fmt: skip
+    interleave, quads = _interleaved(x, whole, packed, isa)
     convolution = call.launch(
         byte_conv.SYMBOL,
         byte_conv.ABI.ordered(x=quads, w=weights, x_zero=x_zero, w_zero=w_zero, y=call.result),
@@ -112,6 +112,14 @@ def _grouped(call: Contraction[ConvInteger], context: Context) -> Run:
         byte_conv.work_ns(isa, args),
     )
     return Run((interleave, convolution), temporaries=(quads,))
+
+
+def _interleaved(x: Value, args: byte_conv.InterleaveArgs, packed: bool, isa: Isa) -> tuple[Launch, Value]:
+    """The launch that interleaves ``x``, packed in panels or not, and its result."""
+    kernel = byte_conv.interleaving(isa, args, packed=packed)
+    quads = Value(TensorType(U8, (kernel.result_bytes,)), "quads")
+    work = byte_conv.interleave_work_ns(isa, args)
+    return Launch(KernelRef(kernel.symbol), (x, quads), (1,), args, kernel.grid, work=work), quads
 
 
 def _depthwise(call: Contraction[ConvInteger], context: Context) -> Launch | None:

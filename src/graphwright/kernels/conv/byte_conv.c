@@ -9,18 +9,43 @@
 
 typedef uint32_t quad; /* four channels of a pixel */
 
+/* The pixels of an image are cut into vectors, and these into panels; the last up to REST pixels may be in no
+ * vector. */
+struct panels {
+    int64_t pixels, vectors, count;
+};
+
+static struct panels panels_of(int64_t pixels) {
+    const int64_t vectors = (pixels + VL - 1 - REST) / VL, count = ceildiv(vectors * VL, NR);
+    return (struct panels){pixels, vectors, count + (!count && pixels)};
+}
+
+/* The first pixel of panel p; panels get nearly equal numbers of vectors. */
+GW_INLINE int64_t pixel_of(const struct panels *s, int64_t p) {
+    return smaller(part_begin(s->vectors, p, s->count) * VL, s->pixels);
+}
+
+/* The pixels of a panel: those of its vectors, and the rest of the image, which no vector has. */
+struct columns {
+    int64_t at, cols, rest;
+};
+
+GW_INLINE struct columns columns_of(const struct panels *s, int64_t p) {
+    const int64_t at = pixel_of(s, p), end = pixel_of(s, p + 1);
+    return (struct columns){at, end - at, p + 1 == s->count ? s->pixels - end : 0};
+}
+
 struct conv {
     struct byte_conv_args s;
     const quad *x;
     const uint8_t *w, *w_zero;
     int32_t *y;
     struct hook hook;
-    int64_t taps;            /* kd * kh * kw */
-    int64_t pixels;          /* d * h * w */
-    int64_t counts;          /* od * oh * ow */
-    int64_t planes;          /* planes of quads in a group */
-    int64_t vectors, panels; /* of pixels; the last up to REST pixels may be in no vector */
-    int64_t most_panels;
+    int64_t taps;   /* kd * kh * kw */
+    int64_t pixels; /* d * h * w */
+    int64_t planes; /* planes of quads in a group */
+    struct panels panels;
+    int64_t most_panels; /* of a block */
     int32_t zero;        /* the zero point of x as u8 */
     int padded;          /* some tap of some pixel is outside the image */
     int w_moved, shifts; /* w is shifted by 128; some channel then has a non-zero zero point */
@@ -51,13 +76,6 @@ static void gather_panel(const struct conv *g, const quad *x, int64_t at, int64_
     gather_runs(s, x, g->pixels, s->h * s->w, s->w, 1, at, cols, g->planes, to);
 }
 
-/* Packs a panel for windows of one tap without padding: copies planes. */
-static void copy_panel(const struct conv *g, const quad *x, int64_t at, int64_t cols, quad *to) {
-    copy_runs(x + at, g->pixels, 1, cols, g->planes, to, NR);
-    for (int64_t c = 0; cols % VL && c < g->planes; c++)
-        memset(to + c * NR + cols, 0, (size_t)(-cols & (VL - 1)) * sizeof *to);
-}
-
 /* Sums of a panel's columns over the real channels, minus the zero point of x times their number. */
 static void sum_columns(const struct conv *g, const quad *panel, int32_t *sums) {
     const int64_t last = g->s.cin - 4 * (g->planes - 1);
@@ -86,21 +104,6 @@ static void shift_tile(const struct conv *g, int64_t channel, int64_t rows, int6
     subtract_products(tile, ld, rows, vectors, zeros, sums);
 }
 
-/* The first pixel of panel p; panels get nearly equal numbers of vectors. */
-static int64_t pixel_of(const struct conv *g, int64_t p) {
-    return smaller(part_begin(g->vectors, p, g->panels) * VL, g->counts);
-}
-
-/* The pixels of a panel: those of its vectors, and the rest of the image, which no vector has. */
-struct columns {
-    int64_t at, cols, rest;
-};
-
-static struct columns columns_of(const struct conv *g, int64_t p) {
-    const int64_t at = pixel_of(g, p), end = pixel_of(g, p + 1);
-    return (struct columns){at, end - at, p + 1 == g->panels ? g->counts - end : 0};
-}
-
 #if VL == 16
 /* Multiplies packed rows by columns whose k is contiguous: as few columns fill no vector, lanes are values of
  * k. */
@@ -125,26 +128,39 @@ VNNI_TARGET static void dot_rows(int64_t rows, int64_t quads, const uint8_t *a, 
 /* The packed columns of a block. */
 struct packed {
     struct columns of[MOST_PANELS]; /* each panel */
-    quad *panels, *rest;            /* rest: a panel of the columns that are in no vector */
+    const quad *panels, *rest;      /* rest: a panel of the columns that are in no vector */
     quad *runs;                     /* the same columns, one after the other: whole runs of k */
     int32_t *sums;                  /* of the columns of each panel, and of the rest */
 };
 
-/* Packs the panels of a block, and computes the sums of their columns if necessary. */
-static void gather_block(const struct conv *g, const struct block *o, struct packed *b) {
+/* Packs the panels of a block at `room`; the last one is followed by that of the rest. */
+static void gather_block(const struct conv *g, const struct block *o, quad *room) {
     const struct byte_conv_args *s = &g->s;
-    const int64_t pointwise = g->taps == 1 && !g->padded && s->od == s->d && s->oh == s->h && s->ow == s->w;
-    const int64_t quads = g->planes * g->taps, run = ceildiv(quads * 4, RUN) * (RUN / 4);
+    const int64_t panel = g->planes * g->taps * NR;
     const quad *x = g->x + (o->image * s->groups + o->group) * g->planes * g->pixels;
-    for (int64_t p = 0; p < o->panel1 - o->panel0; p++) {
-        const struct columns c = b->of[p] = columns_of(g, o->panel0 + p);
-        quad *panel = b->panels + p * quads * NR;
-        (pointwise ? copy_panel : gather_panel)(g, x, c.at, c.cols, panel);
+    for (int64_t p = o->panel0; p < o->panel1; p++, room += panel) {
+        const struct columns c = columns_of(&g->panels, p);
+        gather_panel(g, x, c.at, c.cols, room);
+        if (c.rest)
+            gather_panel(g, x, c.at + c.cols, c.rest, room + panel);
+    }
+}
+
+/* Prepares the panels of a block, which may be packed already. */
+static void prepare_block(const struct conv *g, const struct block *o, quad *room, struct packed *b) {
+    const struct byte_conv_args *s = &g->s;
+    const int64_t quads = g->planes * g->taps, run = ceildiv(quads * 4, RUN) * (RUN / 4);
+    const int64_t image = o->image * s->groups + o->group, count = o->panel1 - o->panel0;
+    b->panels = s->x_packed ? g->x + (image * (g->panels.count + 1) + o->panel0) * quads * NR : room;
+    b->rest = b->panels + count * quads * NR;
+    if (!s->x_packed)
+        gather_block(g, o, room);
+    for (int64_t p = 0; p < count; p++) {
+        const struct columns c = b->of[p] = columns_of(&g->panels, o->panel0 + p);
         if (g->shifts)
-            sum_columns(g, panel, b->sums + p * NR);
+            sum_columns(g, b->panels + p * quads * NR, b->sums + p * NR);
         if (!c.rest)
             continue;
-        (pointwise ? copy_panel : gather_panel)(g, x, c.at + c.cols, c.rest, b->rest);
         if (g->shifts)
             sum_columns(g, b->rest, b->sums + (p + 1) * NR);
         memset(b->runs, 0, (size_t)(c.rest * run) * sizeof(quad));
@@ -209,11 +225,10 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
     const int64_t quads = g->planes * g->taps, tiles = ceildiv(s->cout, TILE_ROWS);
     const int64_t tile_bytes = TILE_ROWS * 4 + ceildiv(quads * 4, RUN) * RUN * TILE_ROWS;
     const int64_t count = o->panel1 - o->panel0;
-    quad *panels = (quad *)(void *)scratch, *rest = panels + count * quads * NR;
-    int32_t start[TILE_ROWS], *sums = (int32_t *)(void *)(rest + quads * NR);
-    struct packed b = {.panels = panels, .rest = rest, .sums = sums};
-    b.runs = (quad *)(void *)(sums + (count + 1) * NR);
-    gather_block(g, o, &b);
+    int32_t start[TILE_ROWS], *sums = (int32_t *)(void *)scratch;
+    quad *runs = (quad *)(void *)(sums + (count + 1) * NR);
+    struct packed b = {.sums = sums, .runs = runs};
+    prepare_block(g, o, runs + REST * ceildiv(quads * 4, RUN) * (RUN / 4), &b);
     for (int64_t tile = o->tile0; tile < o->tile1; tile++) {
         const uint8_t *w = g->w + (o->group * tiles + tile) * tile_bytes;
         memcpy(start, w, sizeof start);
@@ -231,8 +246,10 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
 
 static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8_t *scratch) {
     const struct byte_conv_args *s = &g->s;
-    const int64_t tiles = ceildiv(s->cout, TILE_ROWS), channel_units = ceildiv(tiles, UNIT_TILES);
-    const int64_t panels = g->panels, pixel_units = ceildiv(panels, g->most_panels);
+    const int64_t tiles = ceildiv(s->cout, TILE_ROWS),
+                  unit_tiles = s->x_packed ? PACKED_UNIT_TILES : UNIT_TILES;
+    const int64_t channel_units = ceildiv(tiles, unit_tiles);
+    const int64_t panels = g->panels.count, pixel_units = ceildiv(panels, g->most_panels);
     while (begin < end) {
         const int64_t unit = begin % channel_units, block = begin / channel_units;
         const int64_t pixels = block % pixel_units, image = block / pixel_units;
@@ -240,8 +257,8 @@ static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8
         const struct block o = {
             .image = image / s->groups,
             .group = image % s->groups,
-            .tile0 = unit * UNIT_TILES,
-            .tile1 = smaller(tiles, (unit + run) * UNIT_TILES),
+            .tile0 = unit * unit_tiles,
+            .tile1 = smaller(tiles, (unit + run) * unit_tiles),
             .panel0 = part_begin(panels, pixels, pixel_units),
             .panel1 = part_begin(panels, pixels + 1, pixel_units),
         };
@@ -262,11 +279,8 @@ static void prepare(struct conv *g, const uint8_t *x_zero) {
     const struct byte_conv_args *s = &g->s;
     g->taps = s->kd * s->kh * s->kw;
     g->pixels = s->d * s->h * s->w;
-    g->counts = s->od * s->oh * s->ow;
     g->planes = ceildiv(s->cin, 4);
-    g->vectors = (g->counts + VL - 1 - REST) / VL;
-    g->panels = ceildiv(g->vectors * VL, NR);
-    g->panels += !g->panels && g->counts;
+    g->panels = panels_of(s->od * s->oh * s->ow);
     g->most_panels = block_panels(g->planes * g->taps);
     g->zero = zero_at(x_zero, 0, s->x_signed, s->x_signed ? 128 : 0);
     g->w_moved = s->w_signed ? 0 : -128;
@@ -300,15 +314,40 @@ GW_KERNEL(gw_conv_bytes_vnni) { return run(buf, arg, begin, end, scratch, WITH_V
 
 GW_KERNEL(gw_conv_bytes_wide) { return run(buf, arg, begin, end, scratch, AS_16_BITS); }
 
-/* to[i] = the bytes at[0..rows)[i], each ^ flip; the byte of the first row is the lowest. */
+#define SAME(i) (i)
+#define MOD_4(i) (i) % 4
+#define QUARTERS(i) (i) % 4 * 4 + (i) / 4
+
+/* The bytes p[r * pitch][i] of lane i, for `rows` rows r; that of the first row is the lowest. */
+GW_INLINE vi interleaved(const uint8_t *p, int64_t pitch, int64_t rows) {
+#if VL == 16
+    if (rows == 4) { /* row by row, then four pixels of each row together, then pixel by pixel */
+        typedef uint32_t v4 __attribute__((vector_size(16)));
+        v4 row[4];
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; r++)
+            memcpy(&row[r], p + r * pitch, sizeof row[r]);
+        const vq x = __builtin_shufflevector(__builtin_shufflevector(row[0], row[1], 0, 1, 2, 3, 4, 5, 6, 7),
+                                             __builtin_shufflevector(row[2], row[3], 0, 1, 2, 3, 4, 5, 6, 7),
+                                             LANES(SAME));
+        const vi order = (vi)__builtin_shufflevector((v4){0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703},
+                                                     (v4){0}, LANES(MOD_4));
+        return bytes_in_order((vi)__builtin_shufflevector(x, x, LANES(QUARTERS)), order);
+    }
+#endif
+    vq x = spread(p);
+    for (int64_t r = 1; r < rows; r++)
+        x |= spread(p + r * pitch) << 8 * (int32_t)r;
+    return (vi)x;
+}
+
+/* to[i] = the bytes at[0..rows)[i], each ^ flip; the last vectors may overlap. */
 GW_INLINE void interleave(const uint8_t *at, int64_t pitch, int64_t rows, int64_t n, uint8_t flip, quad *to) {
     const vi flips = vi_set1((int32_t)(0x01010101u * flip));
     int64_t i = 0;
-    for (; i + VL <= n; i += VL) {
-        vq x = spread(at + i);
-        for (int64_t r = 1; r < rows; r++)
-            x |= spread(at + r * pitch + i) << 8 * (int32_t)r;
-        q_store(to + i, (vi)x ^ flips);
+    for (; n >= VL && i < n; i += VL) {
+        const int64_t first = smaller(i, n - VL);
+        q_store(to + first, interleaved(at + first, pitch, rows) ^ flips);
     }
     for (; i < n; i++) {
         quad x = 0;
@@ -316,6 +355,16 @@ GW_INLINE void interleave(const uint8_t *at, int64_t pitch, int64_t rows, int64_
             x |= (quad)at[r * pitch + i] << 8 * r;
         to[i] = x ^ 0x01010101u * flip;
     }
+}
+
+/* Interleaves n pixels of up to four channels. */
+GW_INLINE void interleave_pixels(const struct interleave_args *s, const uint8_t *x, int64_t rows, int64_t n,
+                                 quad *to) {
+    const uint8_t flip = s->x_signed ? 0x80 : 0;
+    if (rows >= 4)
+        interleave(x, s->pixels, 4, n, flip, to);
+    else
+        interleave(x, s->pixels, rows, n, flip, to);
 }
 
 GW_KERNEL(gw_interleave_bytes) {
@@ -328,11 +377,26 @@ GW_KERNEL(gw_interleave_bytes) {
         const int64_t channel = plane / planes * s.cin + plane % planes * 4;
         const uint8_t *x = (const uint8_t *)buf[INTERLEAVE_X] + channel * s.pixels + pixel;
         quad *to = (quad *)buf[INTERLEAVE_QUADS] + plane * s.pixels + pixel;
-        const int64_t rows = s.cin - plane % planes * 4, n = smaller(PIXELS, s.pixels - pixel);
-        if (rows >= 4)
-            interleave(x, s.pixels, 4, n, s.x_signed ? 0x80 : 0, to);
-        else
-            interleave(x, s.pixels, rows, n, s.x_signed ? 0x80 : 0, to);
+        interleave_pixels(&s, x, s.cin - plane % planes * 4, smaller(PIXELS, s.pixels - pixel), to);
+    }
+    return 0;
+}
+
+GW_KERNEL(gw_interleave_panels) {
+    struct interleave_args s;
+    (void)scratch;
+    memcpy(&s, arg, sizeof s);
+    const struct panels panels = panels_of(s.pixels);
+    const int64_t planes = ceildiv(s.cin, 4);
+    for (; begin < end; begin++) {
+        const int64_t image = begin / panels.count, p = begin % panels.count;
+        const struct columns c = columns_of(&panels, p);
+        const uint8_t *x = (const uint8_t *)buf[INTERLEAVE_X] + image * s.cin * s.pixels + c.at;
+        quad *to = (quad *)buf[INTERLEAVE_QUADS] + (image * (panels.count + 1) + p) * planes * NR;
+        for (int64_t plane = 0; plane < planes; plane++, x += 4 * s.pixels, to += NR) {
+            interleave_pixels(&s, x, s.cin - plane * 4, c.cols, to);
+            interleave_pixels(&s, x + c.cols, s.cin - plane * 4, c.rest, to + planes * NR);
+        }
     }
     return 0;
 }

@@ -51,11 +51,15 @@ VNNI: Final = "gw_conv_bytes_vnni"
 WIDE: Final = "gw_conv_bytes_wide"
 """The same kernel without AMX and AVX512-VNNI, even on CPUs that have them."""
 INTERLEAVE: Final = "gw_interleave_bytes"
+INTERLEAVE_PANELS: Final = "gw_interleave_panels"
+"""The same, packed in panels, for windows of single pixels."""
 
 
 _MOST_PANELS: Final = 8
 _UNIT_CHANNELS: Final = 64
 """Output channels per unit: few enough that small images still give work to several threads."""
+_PACKED_UNIT_CHANNELS: Final = 32
+"""The same if x is packed already, so that units need not pack it."""
 _PIXELS: Final = 4096
 """Pixels per unit of :data:`INTERLEAVE`."""
 
@@ -70,6 +74,8 @@ class ByteConvArgs(ConvolutionArgs):
     """0 if all output channels share one ``w_zero``, else 1."""
     x_signed: Dim
     w_signed: Dim
+    x_packed: Dim
+    """1 if x is the output of :data:`INTERLEAVE_PANELS`, else 0."""
 
 
 ABI: Final = Abi("byte_conv", ("x", "w", "x_zero", "w_zero", "y"), ByteConvArgs.names())
@@ -90,11 +96,6 @@ class InterleaveArgs(NamedTuple):
 
 
 INTERLEAVE_ABI: Final = Abi("interleave", ("x", "quads"), InterleaveArgs._fields)
-
-
-def quads_bytes(args: InterleaveArgs) -> Dim:
-    """The bytes of the interleaved images, plus one vector."""
-    return args.images * args.groups * ceildiv(args.cin, QUAD) * args.pixels * QUAD
 
 
 def packed_bytes(groups: int, cout: int, cin: int, taps: int) -> int:
@@ -137,10 +138,10 @@ def _most_single_pixels(isa: Isa) -> int:
     return 2 if isa.vector_bytes == 64 else 0
 
 
-def _panels(isa: Isa, args: ByteConvArgs) -> Dim:
+def _panels(isa: Isa, pixels: Dim) -> Dim:
     """Panels of pixels: at least one if there are pixels."""
-    vectors = floordiv(args.pixels + isa.lanes - 1 - _most_single_pixels(isa), isa.lanes)
-    return maximum(ceildiv(vectors, vectors_of(isa)), minimum(args.pixels, 1))
+    vectors = floordiv(pixels + isa.lanes - 1 - _most_single_pixels(isa), isa.lanes)
+    return maximum(ceildiv(vectors, vectors_of(isa)), minimum(pixels, 1))
 
 
 def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
@@ -151,17 +152,19 @@ def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
 
 def grid(isa: Isa, args: ByteConvArgs) -> Dim:
     """The number of units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
-    blocks = ceildiv(_panels(isa, args), _block_panels(isa, args)) * ceildiv(args.cout, _UNIT_CHANNELS)
+    channels = _PACKED_UNIT_CHANNELS * args.x_packed + _UNIT_CHANNELS * (1 - args.x_packed)
+    blocks = ceildiv(_panels(isa, args.pixels), _block_panels(isa, args)) * ceildiv(args.cout, channels)
     return args.images * args.groups * blocks
 
 
 def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
-    """The bytes of packed panels and of their column sums. Pixels that are in no vector are packed twice: as
-    a panel and as runs.
+    """The bytes of column sums, of runs of the pixels that are in no vector, and of panels if x is not packed
+    already.
     """
-    panels = minimum(_panels(isa, args), _block_panels(isa, args))
+    panels = minimum(_panels(isa, args.pixels), _block_panels(isa, args))
     rest = _most_single_pixels(isa) * ceildiv(_quads(args) * QUAD, RUN) * RUN
-    return (panels + 1) * panel_columns(isa) * QUAD * (_quads(args) + 1) + rest
+    packed = _quads(args) * (1 - args.x_packed)
+    return (panels + 1) * panel_columns(isa) * QUAD * (packed + 1) + rest
 
 
 _EFFICIENCY: Final = {"v3": 50, "v4": 88}
@@ -171,31 +174,51 @@ _EFFICIENCY: Final = {"v3": 50, "v4": 88}
 def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
     """The predicted time on one core, in nanoseconds: multiply-adds, and packing quads into panels."""
     quads = args.images * args.groups * args.pixels * _quads(args)
-    work = Work(byte_fmas=4 * quads * args.cout, efficiency=_EFFICIENCY[isa.name], cycles=floordiv(quads, 2))
+    cycles = floordiv(quads * (1 - args.x_packed), 2)
+    work = Work(byte_fmas=4 * quads * args.cout, efficiency=_EFFICIENCY[isa.name], cycles=cycles)
     return predict(work, isa.machine)
 
 
-def interleave_grid(args: InterleaveArgs) -> Dim:
-    """The number of units of :data:`INTERLEAVE`: blocks of pixels of each quad of channels."""
-    return args.images * args.groups * ceildiv(args.cin, QUAD) * ceildiv(args.pixels, _PIXELS)
+class Interleaving(NamedTuple):
+    """A kernel that interleaves images, the bytes of its result, and its number of units of work."""
+
+    symbol: str
+    result_bytes: Dim
+    grid: Dim
+
+
+def interleaving(isa: Isa, args: InterleaveArgs, *, packed: bool) -> Interleaving:
+    """:data:`INTERLEAVE_PANELS`, whose units are panels, if ``packed``; else :data:`INTERLEAVE`, whose units
+    are blocks of pixels of each quad of channels.
+    """
+    images, quads = args.images * args.groups, ceildiv(args.cin, QUAD)
+    if packed:
+        panels = _panels(isa, args.pixels)  # in the result, another one for pixels that are in no vector
+        result_bytes = images * (panels + 1) * panel_columns(isa) * quads * QUAD
+        return Interleaving(INTERLEAVE_PANELS, result_bytes, images * panels)
+    result_bytes = images * quads * args.pixels * QUAD
+    return Interleaving(INTERLEAVE, result_bytes, images * quads * ceildiv(args.pixels, _PIXELS))
 
 
 def interleave_work_ns(isa: Isa, args: InterleaveArgs) -> Dim:
     """The predicted time on one core, in nanoseconds: one cycle for two quads."""
-    return predict(Work(cycles=floordiv(quads_bytes(args), 8)), isa.machine)
+    quads = args.images * args.groups * ceildiv(args.cin, QUAD) * args.pixels
+    return predict(Work(cycles=floordiv(quads, 2)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that the three kernels access: taps outside the image are not read."""
     a = ByteConvArgs(*map(symbol, ABI.args))
-    quads, tiles = ceildiv(a.cin, QUAD), ceildiv(a.cout, TILE_ROWS)
+    tiles = ceildiv(a.cout, TILE_ROWS)
     channels, pixels = a.groups * a.cout, a.pixels
+    images = InterleaveArgs(a.images, a.groups, a.cin, a.d * a.h * a.w, a.x_signed)
+    plain, packed = (interleaving(isa, images, packed=x).result_bytes for x in (False, True))
     tile = TILE_ROWS * (4 + ceildiv(_quads(a) * QUAD, RUN) * RUN)
     extent = Extent(
         SYMBOL,
         ABI.args,
         ABI.ordered(
-            x=dense(QUAD, a.images * a.groups, quads, a.d * a.h * a.w),
+            x=dense(1, plain * (1 - a.x_packed) + packed * a.x_packed),
             w=dense(1, a.groups, tiles, tile),
             x_zero=dense(1, 1, optional=True),
             w_zero=Reach(1, ((channels, a.w_zero_step),), optional=True),
@@ -205,21 +228,24 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         scratch=scratch_bytes(isa, a),
         bounds=window_bounds(ABI.args)
         | within(SIGNED, "y_n", "y_c")
-        | within(FLAG, "w_zero_step", "x_signed", "w_signed"),
+        | within(FLAG, "w_zero_step", "x_signed", "w_signed", "x_packed"),
         tiles=Tiles(a.images, channels, pixels),
     )
-    return extent, replace(extent, symbol=VNNI), replace(extent, symbol=WIDE), _interleave_extent()
+    return extent, replace(extent, symbol=VNNI), replace(extent, symbol=WIDE), *_interleave_extents(isa)
 
 
-def _interleave_extent() -> Extent:
+def _interleave_extents(isa: Isa) -> tuple[Extent, ...]:
     a = InterleaveArgs(*map(symbol, InterleaveArgs._fields))
-    return Extent(
-        INTERLEAVE,
-        INTERLEAVE_ABI.args,
-        INTERLEAVE_ABI.ordered(
-            x=dense(1, a.images * a.groups, a.cin, a.pixels), quads=dense(1, quads_bytes(a))
-        ),
-        grid=interleave_grid(a),
+    x = dense(1, a.images * a.groups, a.cin, a.pixels)
+    kernels = (interleaving(isa, a, packed=packed) for packed in (False, True))
+    return tuple(
+        Extent(
+            kernel.symbol,
+            INTERLEAVE_ABI.args,
+            INTERLEAVE_ABI.ordered(x=x, quads=dense(1, kernel.result_bytes)),
+            grid=kernel.grid,
+        )
+        for kernel in kernels
     )
 
 
@@ -232,6 +258,7 @@ def header(isa: Isa) -> str:
 #define BLOCK_BYTES {_block_bytes(isa)}
 #define MOST_PANELS {_MOST_PANELS}
 #define UNIT_TILES {_UNIT_CHANNELS // TILE_ROWS}
+#define PACKED_UNIT_TILES {_PACKED_UNIT_CHANNELS // TILE_ROWS}
 #define PIXELS {_PIXELS} /* of a unit that interleaves */
 """
     return "\n".join([ABI.c_text(), INTERLEAVE_ABI.c_text(), constants, byte_tiles(isa, a_signed=True)])

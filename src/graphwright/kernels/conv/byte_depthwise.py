@@ -45,9 +45,10 @@ _UNIT_PIXELS: Final = 4096
 
 
 ABI: Final = Abi("byte_depthwise", ("x", "w", "x_zero", "w_zero", "y"), ByteConvArgs.names())
-"""The arguments are those of ``byte_conv.py``; ``cin`` and the sizes of the depth are 1. ``w`` is packed
-(:func:`pack`); zero points may be absent; ``y`` is ignored if there is a hook. The hook, or a null pointer,
-comes next; its tile is s32, its rows are the output channels, its columns the output pixels row by row.
+"""The arguments are those of ``byte_conv.py``; ``cin`` and the sizes of the depth are 1, ``x_packed`` is 0.
+``w`` is packed (:func:`pack`); zero points may be absent; ``y`` is ignored if there is a hook. The hook, or a
+null pointer, comes next; its tile is s32, its rows are the output channels, its columns the output pixels row
+by row.
 """
 
 
@@ -127,7 +128,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         scratch=scratch_bytes(isa, a),
         bounds=window_bounds(ABI.args)
         | within(SIGNED, "y_n", "y_c")
-        | within(FLAG, "w_zero_step", "x_signed", "w_signed"),
+        | within(FLAG, "w_zero_step", "x_signed", "w_signed", "x_packed"),
         tiles=Tiles(a.images, features, a.oh * a.ow),
     )
     return extent, replace(extent, symbol=EXPANDED), replace(extent, symbol=WIDE)

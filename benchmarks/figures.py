@@ -13,7 +13,7 @@ import graphwright as gw
 import graphwright.ops
 from benchmarks.models import Array, DevModel
 from graphwright.frontends.onnx import load
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.ops.core.gemm import Gemm

@@ -31,7 +31,7 @@ from benchmarks.limits import thread_seconds
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.build import Builder, new_graph
-from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.op import Trait

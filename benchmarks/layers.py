@@ -26,7 +26,7 @@ from benchmarks.figures import Work, numbers, shaped, sizes
 from benchmarks.models import MODELS
 from benchmarks.peers import RESULTS
 from benchmarks.roofline import Roofline
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Node
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul

@@ -29,8 +29,8 @@ from benchmarks.models import MODELS
 from graphwright.compiler.recompile import unpacked_module
 from graphwright.cost.nominal import nominal
 from graphwright.fusion.traffic import Traffic, total_of, traffic_of
-from graphwright.ir.constant import is_constant
-from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.builtin.constant import is_constant
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.records import dataclass

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from graphwright.builder.calls import op_classes, operands_of, signature
 from graphwright.ir.op import Op
-from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.op.plugin_ops import is_plugin_op
 
 PAGE = Path(__file__).parent / "builder.md"
 BEGIN, END = "<!-- ops: written by python -m docs.op_table -->", "<!-- end of ops -->"

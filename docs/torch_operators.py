@@ -12,7 +12,7 @@ from pathlib import Path
 from graphwright import ops
 from graphwright.frontends.torch.compositions import COMPOSITIONS
 from graphwright.ir.op import registered_ops
-from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.op.plugin_ops import is_plugin_op
 
 PAGE = Path(__file__).parent / "pytorch_operators.md"
 BEGIN, END = "<!-- operators: written by python -m docs.torch_operators -->", "<!-- end of operators -->"

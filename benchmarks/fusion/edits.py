@@ -21,9 +21,9 @@ from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.fuse import Fuse
 from graphwright.fusion.rules.base import Check, FusionRule, always
 from graphwright.fusion.rules.switches import RuleSet
+from graphwright.ir.builtin.constant import Constant
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.clone import clone_module
-from graphwright.ir.constant import Constant
-from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Module, Node
 from graphwright.kernels.candidates.registry import load
 from graphwright.passes.base import Record

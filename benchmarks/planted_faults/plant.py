@@ -15,7 +15,7 @@ import numpy as np
 from graphwright.compiler import code_generation, memory_budget
 from graphwright.compiler.pipeline import STAGES, passes_of
 from graphwright.config import Options
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.loops.text import parse_kernel, print_kernel
 from graphwright.kernels.candidates.generated import GeneratedKernels

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from benchmarks.models import MODELS
 from graphwright.config import Options
-from graphwright.ir.constant import is_constant
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.types import F32
 from graphwright.kernels.launch import Launch

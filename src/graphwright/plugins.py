@@ -32,9 +32,10 @@ from graphwright.errors import Diagnostic, GraphwrightError, PluginError
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.registry import register_fusion_rules, registered_fusion_rules
-from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.interfaces.blocked_form import Blocked, BlockedForm, can_be_blocked
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.loops.nodes import Scalar, apply, cast, maximum, minimum, select
 from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var, always, used_once
 from graphwright.ir.op import (
@@ -51,7 +52,6 @@ from graphwright.ir.op import (
     op,
     registered_ops,
 )
-from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, product, symbol
 from graphwright.ir.types import (
     BF16,

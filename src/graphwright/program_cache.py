@@ -22,9 +22,9 @@ from weakref import WeakSet
 import graphwright
 from graphwright.config import Options
 from graphwright.errors import GraphwrightError
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Module
-from graphwright.ir.printer import print_module
+from graphwright.ir.text.printer import print_module
 from graphwright.loading import load
 from graphwright.log import debug
 from graphwright.records import dataclass, fields, replace

@@ -10,11 +10,11 @@ import onnx
 from onnx import TensorProto, helper
 
 from graphwright import ops
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Graph, Module, Value
-from graphwright.ir.infer import evaluate
+from graphwright.ir.inference.infer import evaluate
 from graphwright.ir.op import Fact, Importer, Inference, Op, op
-from graphwright.ir.region_op import RegionOp
+from graphwright.ir.op.region_op import RegionOp
 from graphwright.ir.types import TensorType
 
 ops.load()

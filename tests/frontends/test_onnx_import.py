@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from graphwright.errors import ModelError
 from graphwright.frontends.onnx import OVERRIDABLE, graph, load
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.nesting import MAX_DEPTH
 from graphwright.ir.text import parse_module, print_module

@@ -14,8 +14,8 @@ from graphwright.fusion.fuse import Fuse
 from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.switches import RuleSet
 from graphwright.ir.build import new_graph
+from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.evaluate import evaluate_module
-from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.text import parse_module, print_module

@@ -15,9 +15,9 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.fusion.rules.switches import rule_set
+from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.clone import clone_module
 from graphwright.ir.equal import structurally_equal
-from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module
 from graphwright.ir.hints import KEY
 from graphwright.ir.refusal import Code

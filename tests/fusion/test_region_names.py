@@ -13,7 +13,7 @@ from graphwright.export.onnx import fused_functions
 from graphwright.fusion.outline import outline
 from graphwright.fusion.region_names import NameRegions
 from graphwright.ir.build import new_graph
-from graphwright.ir.fused import region_of
+from graphwright.ir.builtin.fused import region_of
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, TensorType
 from graphwright.kernel_sources import kernel_sources

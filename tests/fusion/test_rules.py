@@ -16,7 +16,7 @@ from graphwright.fusion.rules import BUILT_IN, registry
 from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.registry import register_fusion_rules
 from graphwright.fusion.rules.switches import rule_set
-from graphwright.ir.fused import Fused
+from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.refusal import Code
 from graphwright.ops.core.unary import Neg
 from graphwright.passes.base import nodes_of

@@ -13,7 +13,7 @@ from graphwright.fusion.partition import Group
 from graphwright.fusion.rules.switches import rule_set
 from graphwright.fusion.splits import MARGIN, MOST_NODES, Cut, Splits
 from graphwright.ir.build import new_graph
-from graphwright.ir.fused import Fused
+from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.refusal import Code
 from graphwright.ir.symbols import SymbolTable

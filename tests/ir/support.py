@@ -13,10 +13,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.op import Array, ConstRef, Fact, Inference, InferError, Op, Trait, op
-from graphwright.ir.region_op import RegionOp
+from graphwright.ir.op.region_op import RegionOp
 from graphwright.ir.symbols import Dim, Range, floordiv, maximum, minimum, mod, symbol
 from graphwright.ir.types import DTYPES, F32, Layout, TensorType
 

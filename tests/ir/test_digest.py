@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphwright._native import condense_all
-from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.constants.pool import ConstantPool
 
 CHUNK = 4096
 MASK = 2**64 - 1

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import clone_graph, inline_region
-from graphwright.ir.constant_pool import ConstantPool
-from graphwright.ir.deferred import Deferred
+from graphwright.ir.constants.deferred import Deferred
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.text import structurally_equal
 from graphwright.ir.types import F32, tensor

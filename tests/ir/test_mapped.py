@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphwright.ir.digest import digest
-from graphwright.ir.mapped import MappedFile, equal_bytes, mapped_file, release
+from graphwright.ir.constants.digest import digest
+from graphwright.ir.constants.mapped import MappedFile, equal_bytes, mapped_file, release
 
 PAGES = 64
 SIZE = PAGES * mmap.PAGESIZE + 100
@@ -78,7 +78,7 @@ def test_hashing_gives_the_pages_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 7, 11])
 def test_equal_bytes_are_found_in_parts(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphwright.ir.mapped._COMPARED", 3)
+    monkeypatch.setattr("graphwright.ir.constants.mapped._COMPARED", 3)
     a = np.arange(size, dtype=np.uint8)
     assert equal_bytes(a, a.copy())
     for place in range(size):

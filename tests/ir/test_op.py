@@ -7,12 +7,12 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from graphwright import ops
-from graphwright.ir.blocked_form import BlockedForm
-from graphwright.ir.bounded_form import BoundedForm
-from graphwright.ir.copied_elements import CopiesElements
+from graphwright.ir.interfaces.blocked_form import BlockedForm
+from graphwright.ir.interfaces.bounded_form import BoundedForm
+from graphwright.ir.interfaces.copied_elements import CopiesElements
+from graphwright.ir.interfaces.padding import PaddingRule
 from graphwright.ir.op import Op, family, op, registered_ops
-from graphwright.ir.padding import PaddingRule
-from graphwright.ir.region_op import LoopOp, RegionOp
+from graphwright.ir.op.region_op import LoopOp, RegionOp
 
 
 @family

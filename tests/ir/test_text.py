@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.errors import ModelError
-from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Module, Role, Signature
-from graphwright.ir.quoting import quote, unquote
 from graphwright.ir.symbols import Range, floordiv, symbol
 from graphwright.ir.text import parse_module, print_graph, print_module, print_node, structurally_equal
+from graphwright.ir.text.quoting import quote, unquote
 from graphwright.ir.types import F32, I64, tensor
 
 from .support import BF16_ARRAY, Mode, ToyAdd, ToyBag, ToyBranch, ToyScale, Window, arrays, builder, modules

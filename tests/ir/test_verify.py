@@ -9,7 +9,7 @@ import pytest
 
 from graphwright.errors import VerifyError
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature
 from graphwright.ir.op import ConstRef
 from graphwright.ir.symbols import Constraint, Range, symbol

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.ir.build import new_graph
-from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.loops.verify import verify
 from graphwright.ir.types import F32, tensor

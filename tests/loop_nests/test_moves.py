@@ -13,8 +13,8 @@ import graphwright as gw
 from graphwright.fusion import moves
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.evaluate import evaluate_module
-from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, tensor

@@ -9,9 +9,9 @@ import pytest
 
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.ir.build import new_graph
-from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.builtin.fused import Fused
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.evaluate import evaluate_module
-from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.loops.interpret import interpret
 from graphwright.ir.loops.nodes import Alloc, Kind, Let, Level, Loop, Statement, Store, walk

@@ -11,7 +11,7 @@ import pytest
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.build import new_graph
-from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
 from graphwright.ir.types import F32, tensor

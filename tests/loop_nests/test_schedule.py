@@ -8,8 +8,8 @@ import pytest
 
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.ir.build import new_graph
-from graphwright.ir.constant import Constant
-from graphwright.ir.fused import Fused, Schedule, Strategy, region_of
+from graphwright.ir.builtin.constant import Constant
+from graphwright.ir.builtin.fused import Fused, Schedule, Strategy, region_of
 from graphwright.ir.graph import Module
 from graphwright.ir.loops.nodes import Level
 from graphwright.ir.op import Op, Trait

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ir.infer import evaluate
+from graphwright.ir.inference.infer import evaluate
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.unary import Tanh
 from graphwright.ops.nn.conv import Conv

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphwright as gw
-from graphwright.ir.infer import evaluate
+from graphwright.ir.inference.infer import evaluate
 from graphwright.ir.op import Op
 from graphwright.ops.core.binary import Add, Greater
 from graphwright.ops.core.compress import Compress

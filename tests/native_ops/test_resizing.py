@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ir.infer import evaluate
+from graphwright.ir.inference.infer import evaluate
 from graphwright.ops.nn.resize import Resize
 from tests.kernels.library.harness import RUNNABLE
 

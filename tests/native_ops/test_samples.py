@@ -6,7 +6,7 @@ import pytest
 
 import graphwright.ops
 from graphwright.ir.op import Sample, registered_ops
-from graphwright.ir.region_op import RegionOp
+from graphwright.ir.op.region_op import RegionOp
 from tests.ops.support import assert_close
 
 from .exceptions import HOST_CALLS, STAGED

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from graphwright.ir.build import Builder, new_graph
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import evaluate
+from graphwright.ir.inference.infer import evaluate
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Apply, Bits, Cast, Const, Position, Ref, Scalar
 from graphwright.ir.op import Arg, Op, Sample

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphwright import ops
-from graphwright.ir.arithmetic import Arithmetic, operations_of
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.arithmetic import Arithmetic, operations_of
 from graphwright.ir.op import Op, Trait, registered_ops
 from graphwright.ir.types import BF16, F32, I8, U8, U32, DType, TensorType
 from graphwright.ops.core.gemm import Gemm

@@ -11,7 +11,7 @@ from graphwright.errors import VerifyError
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Graph, Module
-from graphwright.ir.infer import fact_of
+from graphwright.ir.inference.infer import fact_of
 from graphwright.ir.op import Fact, Inference, InferError, Op
 from graphwright.ir.symbols import Expr, SymbolTable, symbol
 from graphwright.ir.text import parse_module, print_module

@@ -16,7 +16,7 @@ import graphwright as gw
 import graphwright.ops
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
-from graphwright.ir.infer import infer_outputs
+from graphwright.ir.inference.infer import infer_outputs
 from graphwright.ir.op import Fact, Op, Trait, op_class, registered_ops
 from graphwright.ir.symbols import SymbolTable, maximum, mod, symbol
 from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, I8, I32, I64, STRING, U8, tensor, type_of

@@ -14,7 +14,7 @@ from onnx import helper
 import graphwright as gw
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
-from graphwright.ir.infer import evaluate
+from graphwright.ir.inference.infer import evaluate
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, tensor
 from graphwright.ops.core.compress import Compress

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
-from graphwright.ir.infer import infer_outputs
+from graphwright.ir.inference.infer import infer_outputs
 from graphwright.ir.op import Fact, Trait
 from graphwright.ir.symbols import SymbolTable, symbol
 from graphwright.ir.types import F32, tensor, type_of

@@ -19,7 +19,7 @@ from onnx.backend.test.loader import load_model_tests
 import graphwright.ops
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Graph
-from graphwright.ir.infer import infer_outputs
+from graphwright.ir.inference.infer import infer_outputs
 from graphwright.ir.op import Array, Fact, Import, Op, facts_elements, registered_ops
 from graphwright.ir.symbols import SymbolTable
 from graphwright.ir.types import TensorType, type_of

@@ -17,7 +17,7 @@ import graphwright.ops
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module, Role, Signature, Value
 from graphwright.ir.op import Sample, registered_ops
-from graphwright.ir.region_op import RegionOp
+from graphwright.ir.op.region_op import RegionOp
 from graphwright.ir.symbols import Expr, evaluate, symbol
 from graphwright.ir.types import TensorType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphwright.ir.output_channels import OutputChannels
+from graphwright.ir.interfaces.output_channels import OutputChannels
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose

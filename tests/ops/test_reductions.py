@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphwright.errors import ModelError
-from graphwright.ir.infer import infer_outputs
+from graphwright.ir.inference.infer import infer_outputs
 from graphwright.ir.loops.nodes import Ref
 from graphwright.ir.op import Fact, Op, Trait
 from graphwright.ir.symbols import SymbolTable, symbol

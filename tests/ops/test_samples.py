@@ -13,9 +13,9 @@ import pytest
 import graphwright.ops
 from graphwright.errors import ModelError
 from graphwright.ir.graph import Value
-from graphwright.ir.infer import folded
+from graphwright.ir.inference.infer import folded
 from graphwright.ir.op import Op, Sample, Trait, registered_ops
-from graphwright.ir.region_op import RegionOp
+from graphwright.ir.op.region_op import RegionOp
 from graphwright.ir.symbols import evaluate
 from graphwright.ir.types import F32, DType, type_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphwright.ir.deferred import Deferred
+from graphwright.ir.constants.deferred import Deferred
 from graphwright.ir.types import I64
 from graphwright.package import parts
 from graphwright.package.archive import read_archive

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.ir.builtin.require import Require
 from graphwright.ir.graph import Graph, Module, Node
-from graphwright.ir.require import Require
 from graphwright.ir.text import parse_module
 from graphwright.ir.verify import verify
 from graphwright.passes.retype import retype

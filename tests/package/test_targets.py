@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright import _native
 from graphwright.config import Options
-from graphwright.ir.deferred import Packing
+from graphwright.ir.constants.deferred import Packing
 from graphwright.ir.types import Layout
 from graphwright.layout.transform import pack
 from graphwright.package.archive import open_archive

@@ -23,7 +23,7 @@ from onnx import helper
 
 import graphwright
 from graphwright.errors import PackageError
-from graphwright.ir.deferred import Deferred
+from graphwright.ir.constants.deferred import Deferred
 from graphwright.ir.types import DTYPES, F32
 from graphwright.package import weights as weights_module
 from graphwright.package.header import BadWeights

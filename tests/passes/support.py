@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from graphwright import ops
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import evaluate
+from graphwright.ir.inference.infer import evaluate
 from graphwright.ir.op import Array, Fact, Inference, Op, Trait, op
-from graphwright.ir.region_op import CallOp
+from graphwright.ir.op.region_op import CallOp
 from graphwright.ir.symbols import Expr, atoms, substitute
 from graphwright.ir.symbols import evaluate as evaluate_dim
 from graphwright.ir.text import parse_module, print_module

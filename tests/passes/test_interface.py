@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import graphwright as gw
+from graphwright.ir.constants.user_inputs import constant_for
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F16, F32, I8, I64, U8, tensor
-from graphwright.ir.user_inputs import constant_for
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.unary import Relu
 

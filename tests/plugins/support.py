@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from graphwright import ops, plugins
 from graphwright.fusion.rules import registry as fusion_rules
-from graphwright.ir import op as ir_op
-from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.op import registry as op_registry
+from graphwright.ir.op.plugin_ops import is_plugin_op
 from graphwright.kernels.candidates import registry
 from graphwright.passes import plugin_passes
 from graphwright.tools.cli import app
@@ -34,8 +34,8 @@ def isolated() -> Iterator[None]:
     registry.load()
     modules = set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
-        own = {name: cls for name, cls in ir_op._REGISTRY.items() if not is_plugin_op(cls)}
-        patch.setattr(ir_op, "_REGISTRY", own)  # nor are the ops of other tests seen
+        own = {name: cls for name, cls in op_registry._REGISTRY.items() if not is_plugin_op(cls)}
+        patch.setattr(op_registry, "_REGISTRY", own)  # nor are the ops of other tests seen
         patch.setattr(registry, "_CANDIDATES", {op: list(c) for op, c in registry._CANDIDATES.items()})
         patch.setattr(plugin_passes, "_PASSES", dict(plugin_passes._PASSES))
         patch.setattr(fusion_rules, "_REGISTERED", {})

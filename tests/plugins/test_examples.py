@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 import graphwright as gw
-from graphwright.ir import op as ir_op
-from graphwright.ir.op import op_class
+from graphwright.ir.op import op_class, registry
 from tests.executables import targets
 
 from .support import EXAMPLES, MODELS, PLUGINS, expected, graphwright, isolated, node, node_model, numbers
@@ -430,7 +429,7 @@ def test_a_package_that_is_compiled_again_needs_its_plugin(monkeypatch: pytest.M
     other = gw.load("model.om", options=gw.CompileOptions(isa="v3"))
     np.testing.assert_allclose(other(x)[0], expected("l2_normalize", x), rtol=2e-6, atol=2e-6)
     assert "plugin_l2_normalize.c" in targets(other.package)["v3"].sources
-    del ir_op._REGISTRY["L2Normalize"]
+    del registry._REGISTRY["L2Normalize"]
     with pytest.raises(gw.PackageError) as caught:
         gw.load("model.om")
     missing, untrusted = caught.value.diagnostics
@@ -489,7 +488,7 @@ def test_measuring_loads_the_plugin_in_other_processes() -> None:
 def test_inspect_shows_a_package_whose_plugin_is_not_there() -> None:
     gw.plugins.load(PLUGINS["l2_normalize"])
     gw.compile(node_model(*MODELS["l2_normalize"])).save("model.om")
-    del ir_op._REGISTRY["L2Normalize"]
+    del registry._REGISTRY["L2Normalize"]
     done = graphwright("inspect", "model.om")
     assert done.exit_code == 0, done.stderr
     assert "L2Normalize  l2_normalize.py" in done.stdout and "1  launch" in done.stdout

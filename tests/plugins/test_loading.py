@@ -12,8 +12,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.config import Options, to_environment
-from graphwright.ir import op
-from graphwright.ir.op import registered_ops
+from graphwright.ir.op import registered_ops, registry
 
 from .support import EXAMPLES, PLUGINS, graphwright, isolated, node, node_model
 
@@ -97,7 +96,7 @@ def test_installed_plugins_are_loaded_for_packages_that_need_them(monkeypatch: p
     gw.plugins.load(PLUGINS["median"])
     gw.compile(node_model(node("Median"))).save("median.om")
     gw.plugins.autoload.cache_clear()
-    del op._REGISTRY["Median"]
+    del registry._REGISTRY["Median"]
     installed(monkeypatch, "installed_median", (EXAMPLES / "median.py").read_text())
     with pytest.raises(gw.PackageError, match="missing-plugin"):
         gw.load("median.om", options=gw.CompileOptions(no_autoload=True))

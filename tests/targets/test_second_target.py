@@ -15,7 +15,7 @@ import graphwright as gw
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.errors import FeedError, OptionError
 from graphwright.executable.nodes import Program
-from graphwright.ir.fused import Fused, Strategy, region_of
+from graphwright.ir.builtin.fused import Fused, Strategy, region_of
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.loops.text import parse_kernel
 from graphwright.kernels.launch import Host

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
 from graphwright.compiler.recompile import unpacked_module
-from graphwright.ir.fused import Fused
+from graphwright.ir.builtin.fused import Fused
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.tools.measuring.measurement import region_model
 from tests.plugins.support import graphwright

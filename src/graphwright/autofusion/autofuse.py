@@ -34,8 +34,8 @@ from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel, write_model
 from graphwright.export.onnx.functions import all_nodes
 from graphwright.frontends.onnx import Opened, load, open_model
 from graphwright.frontends.onnx.read import Source
-from graphwright.ir.foreign import Foreign
-from graphwright.ir.fused import region_of
+from graphwright.ir.builtin.foreign import Foreign
+from graphwright.ir.builtin.fused import region_of
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.names import terminal
 from graphwright.ir.nesting import regions_of

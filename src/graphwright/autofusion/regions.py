@@ -16,8 +16,8 @@ from graphwright.fusion.decisions import Decision, Verdict, decisions_of
 from graphwright.fusion.outline import outline
 from graphwright.fusion.partition import connected_parts
 from graphwright.fusion.region_names import region_name
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.clone import clone_module
-from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.hints import hints_of
 from graphwright.ir.names import UniqueNames

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from graphwright.cost.nominal import nominal
-from graphwright.ir.constant import is_constant
-from graphwright.ir.fused import Fused
+from graphwright.ir.builtin.constant import is_constant
+from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.op import Trait
 from graphwright.records import dataclass

@@ -14,10 +14,10 @@ import numpy as np
 
 import graphwright.ops
 from graphwright.builder.faults import fault
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.op import Op, registered_ops
-from graphwright.ir.plugin_ops import is_plugin_op
-from graphwright.ir.region_op import RegionOp
+from graphwright.ir.op.plugin_ops import is_plugin_op
+from graphwright.ir.op.region_op import RegionOp
 from graphwright.ir.symbols import Expr, SymbolError, parse_dim
 from graphwright.ir.types import DTYPES, DType, dtype_of
 from graphwright.records import MISSING, fields

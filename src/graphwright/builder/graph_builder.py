@@ -22,10 +22,10 @@ from graphwright.builder.loop_types import loop_region
 from graphwright.builder.operands import Operand, optional_value_of, value_of
 from graphwright.builder.regions import Scope, new_scope, read_region, results_of, share_operands
 from graphwright.config import Options
+from graphwright.ir.constants.user_inputs import constant_for
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.types import BOOL, I64, DType, TensorType
-from graphwright.ir.user_inputs import constant_for
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import ITERATION, Loop
 from graphwright.ops.core.reshape import Reshape

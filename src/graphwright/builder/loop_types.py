@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from graphwright.builder.faults import fault
 from graphwright.builder.regions import Scope
 from graphwright.ir.graph import Value
-from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, widened
+from graphwright.ir.inference.loop_types import MAX_ROUNDS, DtypesDiffer, widened
 from graphwright.ir.symbols import SymbolTable
 from graphwright.ir.types import TensorType
 

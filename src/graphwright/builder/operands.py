@@ -9,7 +9,7 @@ import numpy as np
 
 from graphwright.builder.faults import fault
 from graphwright.builder.regions import Scope
-from graphwright.ir.conversion import exact_array
+from graphwright.ir.constants.conversion import exact_array
 from graphwright.ir.graph import Value
 
 Operand = Value | np.ndarray[Any, Any] | float | bool | None

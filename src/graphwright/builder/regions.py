@@ -7,7 +7,7 @@ from typing import Any
 
 from graphwright.builder.faults import fault
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import constant_of
+from graphwright.ir.builtin.constant import constant_of
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.types import TensorType
 

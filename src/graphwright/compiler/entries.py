@@ -20,10 +20,10 @@ from graphwright.executable.nodes import COMPILE, Dispatch, Executable
 from graphwright.executable.specs import TensorSpec
 from graphwright.fusion import edit_model
 from graphwright.fusion.decision_text import encode_decisions
-from graphwright.ir.deferred import Deferred
+from graphwright.ir.constants.deferred import Deferred
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Array
-from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
+from graphwright.ir.op.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.text import print_module
 from graphwright.package.package import Entry, Package
 from graphwright.package.weights import UnpackedWeights, Weights

@@ -23,14 +23,14 @@ from graphwright.executable.nodes import (
     with_callees,
 )
 from graphwright.executable.specs import TensorSpec
+from graphwright.ir.builtin.constant import constant_of, is_constant
+from graphwright.ir.builtin.subgraph import Subgraph
 from graphwright.ir.clone import clone_graph, copy_node
-from graphwright.ir.constant import constant_of, is_constant
 from graphwright.ir.free_symbols import symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.names import UniqueNames
 from graphwright.ir.op import ConstRef
-from graphwright.ir.region_op import LoopOp
-from graphwright.ir.subgraph import Subgraph
+from graphwright.ir.op.region_op import LoopOp
 from graphwright.ir.symbols import symbol
 from graphwright.ir.text import print_op
 from graphwright.ir.types import U8, TensorType

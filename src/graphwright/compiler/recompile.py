@@ -22,9 +22,9 @@ from graphwright.errors import (
     UnknownOpError,
 )
 from graphwright.executable.nodes import Dispatch, Executable, accepts
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.clone import clone_module
-from graphwright.ir.constant import Constant
-from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.nesting import regions_of
 from graphwright.ir.op import ConstRef

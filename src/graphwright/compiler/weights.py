@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphwright.ir.constant import constant_of
-from graphwright.ir.deferred import Deferred
+from graphwright.ir.builtin.constant import constant_of
+from graphwright.ir.constants.deferred import Deferred
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Array, ConstRef
 from graphwright.kernels.launch import SelectedNode

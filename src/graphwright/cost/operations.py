@@ -10,7 +10,7 @@ from graphwright.cost.loops import FUNCTIONS
 from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Apply, Bits, Cast, Ref, Scalar
 from graphwright.ir.op import Op, Trait
-from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.op.plugin_ops import is_plugin_op
 from graphwright.ir.types import DType
 
 COSTLY: Final = 8

@@ -6,7 +6,7 @@ from typing import Final
 
 from graphwright.cost.machine import Machine
 from graphwright.fusion.candidate import Candidate
-from graphwright.ir.constant import is_constant
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from graphwright.fusion.partition import Group, Partition
-from graphwright.ir.constant import is_constant
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim

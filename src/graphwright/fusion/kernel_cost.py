@@ -19,7 +19,7 @@ from graphwright.cost.operations import COSTLY, operations_of
 from graphwright.cost.predict import Work, predict
 from graphwright.fusion.benefit import ROW_SHARE
 from graphwright.fusion.kernel_nodes import KernelNodes, fits_store, reread_values
-from graphwright.ir.constant import is_constant
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import Dim, evaluate

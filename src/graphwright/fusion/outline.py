@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from graphwright.ir.builtin.constant import is_constant
+from graphwright.ir.builtin.fused import UNNAMED, Fused
 from graphwright.ir.clone import clone_graph
-from graphwright.ir.constant import is_constant
-from graphwright.ir.fused import UNNAMED, Fused
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Trait
-from graphwright.ir.region_op import CallOp
+from graphwright.ir.op.region_op import CallOp
 
 
 def operands_of(nodes: Sequence[Node]) -> list[Value]:

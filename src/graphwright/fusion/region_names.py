@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from graphwright.ir.fused import UNNAMED, Fused, region_of
+from graphwright.ir.builtin.fused import UNNAMED, Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.names import identifier
 from graphwright.ir.op import Trait
+from graphwright.ir.op.region_op import CallOp
 from graphwright.ir.origin import Origin
-from graphwright.ir.region_op import CallOp
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul

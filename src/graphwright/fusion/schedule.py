@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from graphwright.ir.fused import Fused, Schedule, region_of
+from graphwright.ir.builtin.fused import Fused, Schedule, region_of
 from graphwright.ir.graph import Module
 from graphwright.layout.physical import has_layouts, physical_region
 from graphwright.loop_nests import schedule_of

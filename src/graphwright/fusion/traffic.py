@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from graphwright.cost.nominal import nominal
-from graphwright.ir.constant import is_constant
-from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.builtin.constant import is_constant
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import SymbolTable

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.ir.constant import Constant, constant_of
+from graphwright.ir.builtin.constant import Constant, constant_of
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import infer_outputs, region_input_facts
-from graphwright.ir.inferred import cache_facts, state_of
+from graphwright.ir.inference.cache import cache_facts, state_of
+from graphwright.ir.inference.infer import infer_outputs, region_input_facts
 from graphwright.ir.op import Array, Fact, Op, facts_elements
+from graphwright.ir.op.plugin_ops import defined_at, is_plugin_op
 from graphwright.ir.origin import Origin
-from graphwright.ir.plugin_ops import defined_at, is_plugin_op
-from graphwright.ir.printer import print_op
+from graphwright.ir.text.printer import print_op
 from graphwright.ir.types import DType, TensorType, type_of
 
 

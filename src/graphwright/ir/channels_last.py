@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphwright.ir.blocked_form import CHANNELS
+from graphwright.ir.interfaces.blocked_form import CHANNELS
 
 
 def to_last(rank: int) -> tuple[int, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.printer import print_node, same_value
 from graphwright.ir.symbols import Range
+from graphwright.ir.text.printer import print_node, same_value
 
 
 def structurally_equal(a: Module | Graph, b: Module | Graph) -> str | None:

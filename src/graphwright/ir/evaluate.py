@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import check_results, evaluate, fact_of
+from graphwright.ir.inference.infer import check_results, evaluate, fact_of
 from graphwright.ir.op import Array
-from graphwright.ir.plugin_ops import is_plugin_op
-from graphwright.ir.region_op import LoopOp, region_op
+from graphwright.ir.op.plugin_ops import is_plugin_op
+from graphwright.ir.op.region_op import LoopOp, region_op
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Expr, substitute
 from graphwright.ir.symbols import evaluate as number_of

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.op import ConstRef, Op, Trait
 from graphwright.ir.origin import Origin
 from graphwright.ir.symbols import Dim, SymbolTable, product
@@ -110,7 +110,7 @@ class Node(Generic[OpT]):
         self.previous: Node | None = None
         self.next: Node | None = None
         self.inferred: object = None
-        """Cache of type inference; see :mod:`graphwright.ir.inferred`."""
+        """Cache of type inference; see :mod:`graphwright.ir.inference.cache`."""
 
     @property
     def output(self) -> Value:

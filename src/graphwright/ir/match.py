@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import constant_of
+from graphwright.ir.builtin.constant import constant_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Array, Op, Trait
 from graphwright.ir.refusal import Code, Refusal

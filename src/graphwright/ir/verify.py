@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from graphwright.errors import Collector, GraphwrightError, ModelError, VerifyError
+from graphwright.ir.builtin.constant import Constant
+from graphwright.ir.builtin.fused import Fused, Schedule, region_of, region_values
 from graphwright.ir.clone import with_own_symbols
-from graphwright.ir.constant import Constant
-from graphwright.ir.fused import Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
-from graphwright.ir.infer import compatible, infer_node
+from graphwright.ir.inference.infer import compatible, infer_node
 from graphwright.ir.op import ConstRef, Fact, InferError
-from graphwright.ir.printer import Listing, same_value
-from graphwright.ir.region_op import region_op
+from graphwright.ir.op.region_op import region_op
 from graphwright.ir.symbols import RELATIONS
+from graphwright.ir.text.printer import Listing, same_value
 from graphwright.ir.types import type_of
 from graphwright.records import dataclass
 

@@ -8,10 +8,10 @@ from typing import Any
 from graphwright.cost.machine import Machine
 from graphwright.cost.predict import stream_ns
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.constant import is_constant
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.plugin_ops import defined_at, guarded
+from graphwright.ir.op.plugin_ops import defined_at, guarded
 from graphwright.ir.symbols import Dim, Expr, names_in
 from graphwright.kernels.launch import Alias, ByteRange, Copy, Launch, Run
 from graphwright.kernels.ref import KernelRef

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.blocked_form import BlockedForm
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.interfaces.blocked_form import BlockedForm
 from graphwright.ir.op import Trait
-from graphwright.ir.plugin_ops import defined_at
+from graphwright.ir.op.plugin_ops import defined_at
 from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.context import Context

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphwright.cost.machine import Machine
-from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.types import Layout
 from graphwright.layout.blocks import blocks_name, channel_blocks, is_blocked, is_same_memory

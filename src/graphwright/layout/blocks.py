@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import Layout
 

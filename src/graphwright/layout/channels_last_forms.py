@@ -14,11 +14,11 @@ from math import prod
 import numpy as np
 
 from graphwright.cost.images import DIRECT, PLANAR, channels_last_work, direct_work
-from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.build import Builder
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.channels_last import to_first, to_last
-from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.match import constant_array
 from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import product

@@ -16,8 +16,8 @@ from graphwright.cost.images import (
     planar_depthwise_work,
 )
 from graphwright.cost.predict import Work
-from graphwright.ir.blocked_form import CHANNELS, Blocked, can_be_blocked
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS, Blocked, can_be_blocked
 from graphwright.ir.symbols import product
 from graphwright.layout.costs import LayoutCosts, Operands, saved_ns
 from graphwright.ops.nn.conv import Conv

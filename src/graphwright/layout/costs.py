@@ -9,8 +9,8 @@ from graphwright.cost.images import reblock_work
 from graphwright.cost.machine import Machine
 from graphwright.cost.nominal import nominal
 from graphwright.cost.predict import Work, predict, stream_ns
-from graphwright.ir.blocked_form import CHANNELS, Blocked
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS, Blocked
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, SymbolTable, evaluate, product
 from graphwright.records import dataclass, field

@@ -1,17 +1,17 @@
 """Which operands and results of a node can be in blocked layout, and how much time that saves.
 
-The op of a node decides (:mod:`graphwright.ir.blocked_form`). The forms of a fused region follow from its
-nodes: elementwise ops, reductions over pixels, and at most one kernel of contractions.
+The op of a node decides (:mod:`graphwright.ir.interfaces.blocked_form`). The forms of a fused region follow
+from its nodes: elementwise ops, reductions over pixels, and at most one kernel of contractions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.ir.blocked_form import CHANNELS, BlockedForm, can_be_blocked
-from graphwright.ir.constant import is_constant
-from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.builtin.constant import is_constant
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS, BlockedForm, can_be_blocked
 from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import Dim
 from graphwright.layout import convolution_costs, pool_costs  # noqa: F401  they implement saved_ns

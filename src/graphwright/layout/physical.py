@@ -6,7 +6,7 @@ H, W, lanes]. A value without channels gets an additional axis of size 1, to be 
 
 from __future__ import annotations
 
-from graphwright.ir.constant import is_constant
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait, reduction_op
 from graphwright.ir.types import TensorType

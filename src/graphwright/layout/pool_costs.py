@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from graphwright.cost.images import blocked_pool_work, is_pairwise_pool, planar_pool_work
-from graphwright.ir.blocked_form import Blocked
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.blocked_form import Blocked
 from graphwright.ir.symbols import product
 from graphwright.layout.costs import LayoutCosts, Operands, saved_ns
 from graphwright.ops.nn.average_pool import AveragePool

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.mapped import release
+from graphwright.ir.constants.mapped import release
 from graphwright.ir.types import Layout
 
 Array = np.ndarray[Any, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graphwright.ir.fused import Term
+from graphwright.ir.builtin.fused import Term
 from graphwright.ir.graph import Value
 from graphwright.ir.refusal import Code
 from graphwright.loop_nests.axes import Axis, NotOneNest

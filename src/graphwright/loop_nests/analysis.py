@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphwright.ir.graph import Node
-from graphwright.ir.moved_axes import Concatenates, MovesAxes
+from graphwright.ir.interfaces.moved_axes import Concatenates, MovesAxes
 from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.refusal import Code
 from graphwright.loop_nests.axes import Axis, NotOneNest

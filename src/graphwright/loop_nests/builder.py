@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.constant import constant_of
-from graphwright.ir.constant_pool import ConstantPool
-from graphwright.ir.fused import Schedule, Term, region_values
+from graphwright.ir.builtin.constant import constant_of
+from graphwright.ir.builtin.fused import Schedule, Term, region_values
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.interfaces.moved_axes import Concatenates, MovesAxes
 from graphwright.ir.loops.hook import HOOK_SIZES, NUMBERS
 from graphwright.ir.loops.nodes import (
     Apply,
@@ -32,10 +33,9 @@ from graphwright.ir.loops.nodes import (
     select,
 )
 from graphwright.ir.loops.text import RESERVED
-from graphwright.ir.moved_axes import Concatenates, MovesAxes
 from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.op import Op, Trait, reduction_op
-from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
+from graphwright.ir.op.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import I64
 from graphwright.records import dataclass, field

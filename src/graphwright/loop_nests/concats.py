@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import Concatenates
+from graphwright.ir.interfaces.moved_axes import Concatenates
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code
 from graphwright.loop_nests.axes import NotOneNest

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from graphwright.ir.constant_pool import ConstantPool
-from graphwright.ir.fused import Schedule
+from graphwright.ir.builtin.fused import Schedule
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.loops.hook import HOOK_SIZES, NUMBERS, tile_of
 from graphwright.ir.loops.nodes import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphwright.ir.constant_pool import ConstantPool
-from graphwright.ir.fused import Schedule, Strategy
+from graphwright.ir.builtin.fused import Schedule, Strategy
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Graph
 from graphwright.loop_nests.builder import RegionKernel
 from graphwright.loop_nests.lanes import Lanes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from graphwright.ir.fused import Schedule
+from graphwright.ir.builtin.fused import Schedule
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
     Accumulate,

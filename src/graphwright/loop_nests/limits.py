@@ -9,7 +9,7 @@ from graphwright.records import dataclass
 @dataclass(frozen=True)
 class Limits:
     """Limits of a target for regions and their schedules. The names of strategies are those of
-    :class:`~graphwright.ir.fused.Strategy`.
+    :class:`~graphwright.ir.builtin.fused.Strategy`.
     """
 
     memory: frozenset[Level]

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.ir.fused import Term
+from graphwright.ir.builtin.fused import Term
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import AxisSlice, Concatenates, MovesAxes
+from graphwright.ir.interfaces.moved_axes import AxisSlice, Concatenates, MovesAxes
 from graphwright.ir.refusal import Code
 from graphwright.loop_nests.addresses import with_run
 from graphwright.loop_nests.axes import Axis, AxisMap, NotOneNest

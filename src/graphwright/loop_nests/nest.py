@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from graphwright.ir.fused import Term
+from graphwright.ir.builtin.fused import Term
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.loop_nests.axes import Axis, AxisMap, AxisSystem

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import AxisSlice
+from graphwright.ir.interfaces.moved_axes import AxisSlice
 from graphwright.ir.refusal import Code
 from graphwright.ir.symbols import Dim
 from graphwright.loop_nests.addresses import find_run

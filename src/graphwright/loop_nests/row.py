@@ -7,8 +7,9 @@ row buffer. It computes cheap values again: their operands are in the L1 cache b
 
 from __future__ import annotations
 
-from graphwright.ir.fused import Strategy
+from graphwright.ir.builtin.fused import Strategy
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.moved_axes import MovesAxes
 from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
@@ -23,7 +24,6 @@ from graphwright.ir.loops.nodes import (
     Statement,
     Store,
 )
-from graphwright.ir.moved_axes import MovesAxes
 from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import DType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 
-from graphwright.ir.fused import Schedule, Strategy
+from graphwright.ir.builtin.fused import Schedule, Strategy
 from graphwright.ir.loops.nodes import Index, Kind, Let, Loop, Statement
 from graphwright.ir.symbols import Dim, ceildiv, minimum, symbol
 from graphwright.loop_nests.unroll import unroll_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
-from graphwright.ir.fused import Access, Schedule, Strategy, region_values
+from graphwright.ir.builtin.fused import Access, Schedule, Strategy, region_values
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.loops.nodes import Level
 from graphwright.ir.op import Trait

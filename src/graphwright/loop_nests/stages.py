@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from graphwright.ir.fused import Schedule
+from graphwright.ir.builtin.fused import Schedule
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.loop_nests.builder import weight_of_node

@@ -10,10 +10,10 @@ from itertools import chain
 from graphwright.cost.machine import Machine
 from graphwright.cost.nominal import nominal
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.arithmetic import operations_of
+from graphwright.ir.builtin.fused import op_names
 from graphwright.ir.free_symbols import sizes_named
-from graphwright.ir.fused import op_names
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.interfaces.arithmetic import operations_of
 from graphwright.ir.symbols import Dim, SymbolTable, maximum, symbol
 from graphwright.ir.text import print_op
 from graphwright.ir.types import BOOL, U8, TensorType

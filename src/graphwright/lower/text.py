@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from graphwright.ir.names import terminal
-from graphwright.ir.quoting import quote
+from graphwright.ir.text.quoting import quote
 from graphwright.lower.tasks import (
     Binding,
     Code,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.ir.arrays import Array, np
-from graphwright.ir.deferred import Deferred, Packing
+from graphwright.ir.constants.deferred import Deferred, Packing
 from graphwright.ir.dtypes import dtype_of
 from graphwright.package.weights import UnpackedWeights, Weights, pack_weights
 from graphwright.support.fork_lock import ForkLock

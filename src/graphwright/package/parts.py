@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from graphwright.ir.mapped import release
+from graphwright.ir.constants.mapped import release
 
 PART = 16 << 20
 """The number of bytes that is worth one thread."""

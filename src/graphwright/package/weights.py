@@ -21,9 +21,9 @@ from typing import Any
 
 from graphwright._native import condense_all
 from graphwright.ir.arrays import Array, is_repeated, np
-from graphwright.ir.deferred import Deferred, Packing
+from graphwright.ir.constants.deferred import Deferred, Packing
+from graphwright.ir.constants.mapped import equal_bytes, mapped_file, release
 from graphwright.ir.dtypes import STRING, dtype_of
-from graphwright.ir.mapped import equal_bytes, mapped_file, release
 from graphwright.package.archive import ALIGNMENT, aligned_memory, reserved_memory
 from graphwright.package.header import (
     BadWeights,

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 
-from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.interfaces.bounded_form import BoundedForm
 from graphwright.passes.base import Pass, Record, replace
 from graphwright.records import dataclass
 

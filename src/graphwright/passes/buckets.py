@@ -13,9 +13,9 @@ from math import prod
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.build import Builder
+from graphwright.ir.builtin.fail import Fail
 from graphwright.ir.clone import clone_graph, copy_nodes
-from graphwright.ir.constant_pool import ConstantPool
-from graphwright.ir.fail import Fail
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.symbols import Constraint, names_in

@@ -14,13 +14,13 @@ import numpy as np
 
 from graphwright.cost.operations import operations_of
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import is_constant
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.hints import conflict
-from graphwright.ir.infer import evaluate
+from graphwright.ir.inference.infer import evaluate
 from graphwright.ir.match import Match, P, Rule, Var, constant_array
 from graphwright.ir.op import Array, Trait
-from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.op.plugin_ops import is_plugin_op
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.symbols import product
 from graphwright.ops.core.cast import Cast

@@ -8,8 +8,8 @@ from typing import Any
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.moved_axes import AxisSlice
 from graphwright.ir.match import Match, P, Rest, Rule
-from graphwright.ir.moved_axes import AxisSlice
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.roll import Roll
 from graphwright.ops.core.slice import Slice

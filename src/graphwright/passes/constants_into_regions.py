@@ -4,9 +4,9 @@ selection.
 
 from __future__ import annotations
 
-from graphwright.ir.constant import Constant, constant_of
+from graphwright.ir.builtin.constant import Constant, constant_of
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.region_op import region_op
+from graphwright.ir.op.region_op import region_op
 from graphwright.passes.base import Pass, Record, graphs
 from graphwright.records import dataclass
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.builtin.constant import Constant, is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
-from graphwright.ir.printer import attributes_text
+from graphwright.ir.text.printer import attributes_text
 from graphwright.passes.base import Pass, Record, graphs, has_effect
 from graphwright.records import dataclass
 

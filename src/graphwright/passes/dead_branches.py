@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import inline_region
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.region_op import region_op
+from graphwright.ir.op.region_op import region_op
 from graphwright.passes.base import Pass, Record, graphs
 from graphwright.records import dataclass
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.free_symbols import symbols_of_graph
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import ConstRef
-from graphwright.ir.region_op import region_op
+from graphwright.ir.op.region_op import region_op
 from graphwright.passes.base import Pass, Record, is_dead
 from graphwright.records import dataclass
 

@@ -9,8 +9,8 @@ from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Op
+from graphwright.ir.op.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.ir.origin import Origin
-from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.passes.base import UNKNOWN_RANK, Pass, Record, drop_unused, graphs, replace
 from graphwright.passes.plugin_passes import replacement_fault
 from graphwright.records import dataclass

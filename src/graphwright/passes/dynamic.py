@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graphwright.ir.constant import is_constant
-from graphwright.ir.copied_elements import CopiesElements
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.interfaces.copied_elements import CopiesElements
 from graphwright.ir.op import Fact, Op, Trait
 from graphwright.ir.symbols import Dim, atoms
 from graphwright.ops.core.known_elements import MAX_PARTIAL, known_size

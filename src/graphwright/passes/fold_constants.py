@@ -9,10 +9,10 @@ import numpy as np
 
 from graphwright.ir.arrays import is_repeated
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import Constant, constant_of
+from graphwright.ir.builtin.constant import Constant, constant_of
+from graphwright.ir.constants.mapped import release
 from graphwright.ir.graph import Module, Node, Value
-from graphwright.ir.infer import evaluate
-from graphwright.ir.mapped import release
+from graphwright.ir.inference.infer import evaluate
 from graphwright.ir.op import Array, Fact, Op, Trait, facts_elements, is_known
 from graphwright.ir.types import TensorType, type_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape

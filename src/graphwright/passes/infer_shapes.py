@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from graphwright.errors import Collector, Diagnostic, ModelError
-from graphwright.ir.constant import Constant
-from graphwright.ir.fail import Fail
+from graphwright.ir.builtin.constant import Constant
+from graphwright.ir.builtin.fail import Fail
+from graphwright.ir.builtin.require import Require
 from graphwright.ir.free_symbols import symbols_in, symbols_named
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import compatible, constant_fact, infer_node
-from graphwright.ir.inferred import cache_facts, cached_facts, state_of
-from graphwright.ir.loop_types import widen_carried_types
+from graphwright.ir.inference.cache import cache_facts, cached_facts, state_of
+from graphwright.ir.inference.infer import compatible, constant_fact, infer_node
+from graphwright.ir.inference.loop_types import widen_carried_types
 from graphwright.ir.op import Fact, InferError, Op, UnknownRank
-from graphwright.ir.require import Require
 from graphwright.ir.symbols import Constraint, Dim, Expr, names_in, substitute
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record

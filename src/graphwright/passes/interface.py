@@ -10,9 +10,9 @@ from typing import Any
 
 from graphwright.errors import Collector, ModelError
 from graphwright.ir.build import Builder
+from graphwright.ir.constants.user_inputs import constant_for
 from graphwright.ir.graph import Module, Signature, Value
 from graphwright.ir.symbols import Dim, Expr
-from graphwright.ir.user_inputs import constant_for
 from graphwright.passes.base import Record
 from graphwright.passes.bind_sizes import bind_sizes
 from graphwright.passes.dead_code import DeadCode

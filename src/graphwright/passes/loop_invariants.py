@@ -5,8 +5,8 @@ Loop-invariant code motion (Aho, Lam, Sethi and Ullman, 2006, section 9.5).
 
 from __future__ import annotations
 
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.clone import copy_node
-from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Trait
 from graphwright.ops.control.loop import Loop

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from graphwright.errors import Collector, Diagnostic, ModelError
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.clone import clone_module
-from graphwright.ir.constant import Constant
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.interfaces.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.op import Trait, reduction_op
-from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
-from graphwright.ir.region_op import LoopOp
+from graphwright.ir.op.region_op import LoopOp
 from graphwright.ir.symbols import Dim, names_in
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose

@@ -9,9 +9,9 @@ from typing import Any, Final
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
-from graphwright.ir.infer import compatible
+from graphwright.ir.inference.infer import compatible
 from graphwright.ir.match import Match, P, Rule
-from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op, plugin_of
+from graphwright.ir.op.plugin_ops import defined_at, guarded, is_plugin_op, plugin_of
 from graphwright.ir.refusal import Refusal
 from graphwright.ir.verify import verify
 from graphwright.passes.base import Known, Pass, Record, RulePass

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import compatible
+from graphwright.ir.inference.infer import compatible
 from graphwright.ir.op import Fact
 from graphwright.ir.symbols import Constraint, Dim, Range, names_in, substitute, symbol
 from graphwright.ir.types import TensorType

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 
 from graphwright.cost.nominal import nominal
-from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import constant_of
+from graphwright.ir.builtin.constant import constant_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.hints import conflict
+from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var, used_once
 from graphwright.ir.op import Array
 from graphwright.ir.refusal import Code, Refusal

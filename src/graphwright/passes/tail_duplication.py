@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.clone import copy_node
-from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ops.control.if_ import If
 from graphwright.passes.base import Pass, Record, has_effect

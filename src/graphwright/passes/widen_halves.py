@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.ir.build import Builder
+from graphwright.ir.builtin.constant import is_constant
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.clone import inline_region
-from graphwright.ir.constant import is_constant
-from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.match import Match, P, Rule, Var, constant_array, used_once
 from graphwright.ir.op import Op, Trait

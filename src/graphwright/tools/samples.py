@@ -16,7 +16,7 @@ from graphwright.errors import GraphwrightError, ModelError
 from graphwright.ir.build import new_graph
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module, Role, Signature
-from graphwright.ir.infer import evaluate
+from graphwright.ir.inference.infer import evaluate
 from graphwright.ir.op import Arg, Op, Sample
 from graphwright.ir.symbols import evaluate as number_of
 from graphwright.records import dataclass, replace

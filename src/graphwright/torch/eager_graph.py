@@ -13,7 +13,7 @@ from graphwright.config import Options
 from graphwright.errors import GraphwrightError
 from graphwright.frontends.torch.graph import COPY_BACK, read_graph
 from graphwright.frontends.torch.source_lines import user_line
-from graphwright.ir.printer import print_module
+from graphwright.ir.text.printer import print_module
 from graphwright.records import dataclass, replace
 from graphwright.runtime.executor import RunError
 from graphwright.runtime.first_nan import first_nan

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphwright.fusion.traffic import NodeTraffic, node_traffic
-from graphwright.ir.constant import is_constant
-from graphwright.ir.fused import Fused
+from graphwright.ir.builtin.constant import is_constant
+from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.printer import attributes_text
-from graphwright.ir.region_op import CallOp
+from graphwright.ir.op.region_op import CallOp
 from graphwright.ir.symbols import SymbolTable
+from graphwright.ir.text.printer import attributes_text
 from graphwright.records import replace
 from graphwright.view.picture import INPUT, OUTPUT, GraphPicture, Group, PictureEdge, PictureNode
 from graphwright.view.scopes import DEEPEST, Groups, Path, simplified

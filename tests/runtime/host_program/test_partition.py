@@ -6,7 +6,7 @@ import numpy as np
 
 from graphwright.compiler.partition import Kind, Partition, partition
 from graphwright.ir.build import Builder, new_graph
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, STRING, TensorType, tensor

@@ -20,8 +20,8 @@ from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.export.onnx import OnnxModel
 from graphwright.frontends.onnx.dtypes import onnx_number
+from graphwright.ir.builtin.subgraph import Subgraph
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.subgraph import Subgraph
 from graphwright.ir.symbols import Constraint
 from graphwright.ir.types import BF16, U8
 from graphwright.records import dataclass, replace

@@ -8,14 +8,14 @@ from functools import partial
 from graphwright.compiler.partition import Kind, Partition, bound_by, partition
 from graphwright.fusion.outline import outline
 from graphwright.fusion.region_names import region_name
+from graphwright.ir.builtin.constant import Constant, constant_of
+from graphwright.ir.builtin.foreign import Foreign
+from graphwright.ir.builtin.fused import Fused, region_of
+from graphwright.ir.builtin.subgraph import Subgraph
 from graphwright.ir.clone import clone_graph, inline_region
-from graphwright.ir.constant import Constant, constant_of
-from graphwright.ir.foreign import Foreign
-from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import Trait
-from graphwright.ir.region_op import CallOp
-from graphwright.ir.subgraph import Subgraph
+from graphwright.ir.op.region_op import CallOp
 from graphwright.ir.symbols import Constraint
 from graphwright.ops.control.sizes_hold import SizesHold
 from graphwright.records import dataclass, replace

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 
 from graphwright.frontends.onnx.dtypes import onnx_number
-from graphwright.ir.exporter import CannotExport
 from graphwright.ir.op import Array
+from graphwright.ir.op.exporter import CannotExport
 from graphwright.ir.symbols import Expr
 from graphwright.ir.types import STRING, DType, dtype_of
 

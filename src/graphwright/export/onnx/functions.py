@@ -9,11 +9,11 @@ from typing import Final
 
 import onnx
 
-from graphwright.ir.constant import constant_of
-from graphwright.ir.fused import region_of
+from graphwright.ir.builtin.constant import constant_of
+from graphwright.ir.builtin.fused import region_of
+from graphwright.ir.builtin.subgraph import Subgraph
 from graphwright.ir.graph import Node
 from graphwright.ir.names import identifier
-from graphwright.ir.subgraph import Subgraph
 from graphwright.records import dataclass, field
 
 FUNCTION_DOMAIN: Final = "graphwright.fused"

@@ -9,7 +9,7 @@ from typing import Final
 from onnx import defs
 
 from graphwright.frontends.onnx.types import type_text
-from graphwright.ir.exporter import CannotExport
+from graphwright.ir.op.exporter import CannotExport
 from graphwright.ir.types import DType
 
 OPSET: Final = 21

@@ -21,10 +21,10 @@ from graphwright.export.onnx.schemas import OPSET, first_opset
 from graphwright.export.onnx.scope import FunctionScope, Scope
 from graphwright.export.onnx.sizes import size_of, size_vector
 from graphwright.frontends.onnx.types import type_proto
-from graphwright.ir.exporter import CannotExport, Operand
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.names import UniqueNames, terminal
 from graphwright.ir.op import Array, ConstRef
+from graphwright.ir.op.exporter import CannotExport, Operand
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import DType, TensorType
 
@@ -161,7 +161,7 @@ def _refuse(state: _State, scope: Scope, node: Node, reason: str) -> None:
 
 
 class _NodeExporter:
-    """An :class:`~graphwright.ir.exporter.Exporter` for one node."""
+    """An :class:`~graphwright.ir.op.exporter.Exporter` for one node."""
 
     def __init__(self, state: _State, scope: Scope, node: Node, given: Mapping[Value, str]) -> None:
         self._state, self._scope, self._node, self._given = state, scope, node, given

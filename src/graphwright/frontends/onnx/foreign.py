@@ -14,9 +14,9 @@ from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.frontends.onnx.opsets import domain_of, schema_of
 from graphwright.frontends.onnx.scope import Attribute, Scope
 from graphwright.frontends.onnx.types import Dims, tensor_type
-from graphwright.ir.foreign import Foreign
+from graphwright.ir.builtin.foreign import Foreign
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.op.plugin_ops import is_plugin_op
 from graphwright.ir.types import TensorType
 from graphwright.ops.contrib.nchwc import DOMAIN as BLOCKED
 

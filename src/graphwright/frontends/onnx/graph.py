@@ -28,7 +28,7 @@ from graphwright.frontends.onnx.types import Dims, check_operands, tensor_type
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Import
-from graphwright.ir.plugin_ops import blamed, defined_at, is_plugin_op
+from graphwright.ir.op.plugin_ops import blamed, defined_at, is_plugin_op
 from graphwright.ir.symbols import SymbolError
 from graphwright.ir.types import TensorType
 

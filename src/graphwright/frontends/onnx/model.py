@@ -22,9 +22,9 @@ from graphwright.frontends.onnx.scope import POISON, Frame, Scope
 from graphwright.frontends.onnx.tensors import mapped_contents
 from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
 from graphwright.ir.build import new_graph
+from graphwright.ir.constants.user_inputs import constant_for
 from graphwright.ir.graph import Module, Role, Signature
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls
-from graphwright.ir.user_inputs import constant_for
 from graphwright.records import dataclass
 from graphwright.support.spelling import did_you_mean, listed
 
@@ -74,7 +74,7 @@ def load(
       output, all nodes are read, because it can be a value inside a function
       (:func:`graphwright.passes.interface.keep_outputs`).
     - ``keep_foreign``: keep nodes that could not be exported to ONNX again unchanged
-      (:class:`graphwright.ir.foreign.Foreign`).
+      (:class:`graphwright.ir.builtin.foreign.Foreign`).
 
     The ops must be registered: ``graphwright.ops.load()`` registers the built-in ones.
     """

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import onnx
 
 from graphwright.frontends.onnx.faults import Fault
-from graphwright.ir.mapped import MappedFile
+from graphwright.ir.constants.mapped import MappedFile
 from graphwright.ir.names import terminal
 from graphwright.records import dataclass, field, replace
 from graphwright.support.file_kinds import FileId, file_id

@@ -15,7 +15,7 @@ from graphwright.frontends.onnx.faults import Fault
 from graphwright.frontends.onnx.scope import Attribute, Scope
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Value
-from graphwright.ir.infer import infer_outputs
+from graphwright.ir.inference.infer import infer_outputs
 from graphwright.ir.op import Array, Fact, Op
 from graphwright.ir.symbols import SymbolTable
 from graphwright.ir.types import TensorType

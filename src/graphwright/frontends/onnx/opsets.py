@@ -12,7 +12,7 @@ from onnx import defs
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.frontends.onnx.faults import Fault
 from graphwright.ir.op import Import, Op, registered_ops
-from graphwright.ir.plugin_ops import defined_at, is_plugin_op
+from graphwright.ir.op.plugin_ops import defined_at, is_plugin_op
 from graphwright.records import dataclass
 
 OLDEST, NEWEST = 1, 28

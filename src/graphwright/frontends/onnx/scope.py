@@ -11,7 +11,7 @@ from graphwright.frontends.onnx.faults import Fault, Poisoned
 from graphwright.frontends.onnx.model_files import ModelFiles
 from graphwright.frontends.onnx.tensors import sparse_to_array, to_array
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import constant_of
+from graphwright.ir.builtin.constant import constant_of
 from graphwright.ir.graph import Value
 from graphwright.ir.nesting import MAX_DEPTH
 from graphwright.ir.op import Array, is_known

@@ -12,7 +12,7 @@ from onnx import defs
 from graphwright.frontends.onnx.dtypes import dtype_from_onnx, onnx_number
 from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.ir.graph import Value
-from graphwright.ir.infer import MAX_BYTES
+from graphwright.ir.inference.infer import MAX_BYTES
 from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import MAX_RANK, DType, TensorType, map_of, optional_of, sequence_of

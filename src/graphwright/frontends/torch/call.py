@@ -16,7 +16,7 @@ from graphwright.frontends.torch.higher_order import parameters_of
 from graphwright.frontends.torch.numbers import scalar, size
 from graphwright.frontends.torch.types import Unsupported, dtype_from, size_hint, type_from
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import constant_of
+from graphwright.ir.builtin.constant import constant_of
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.op import Array, Op
 from graphwright.ir.symbols import Expr
@@ -34,7 +34,7 @@ Inline = Callable[[fx.GraphModule, Sequence[Any], Builder], Sequence[Any]]
 
 
 class Call:
-    """An :class:`~graphwright.ir.importer.AtenImporter`.
+    """An :class:`~graphwright.ir.op.importer.AtenImporter`.
 
     It records which arguments the import function reads. If an argument differs from its default and was not
     read, the import function does not support the call.

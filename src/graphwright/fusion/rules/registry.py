@@ -8,7 +8,7 @@ from graphwright.errors import Diagnostic, PluginError
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.rules import BUILT_IN
 from graphwright.fusion.rules.base import Check, FusionRule, KernelRule, ReplaceRule
-from graphwright.ir.plugin_ops import defined_at, guarded, plugin_of
+from graphwright.ir.op.plugin_ops import defined_at, guarded, plugin_of
 from graphwright.ir.refusal import Refusal
 from graphwright.records import replace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from graphwright.ir.symbols import Dim, parse_dim
-from graphwright.ir.tokens import TokenStream
+from graphwright.ir.text.tokens import TokenStream
 
 
 class KernelTokens(TokenStream):

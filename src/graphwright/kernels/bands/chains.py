@@ -10,8 +10,8 @@ from typing import Final
 from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.cost.nominal import nominal_sizes
 from graphwright.fusion.decisions import Decision, Edit, Kind, Verdict
-from graphwright.ir.arithmetic import operations_of
 from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.interfaces.arithmetic import operations_of
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import Buffer, Kernel
 from graphwright.ir.refusal import Code, Refusal

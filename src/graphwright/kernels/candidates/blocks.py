@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graphwright.cost.nominal import nominal
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.graph import Node
-from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.op.plugin_ops import is_plugin_op
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.candidates.context import Candidate, Context
 from graphwright.kernels.candidates.generated import GENERATED, Addition

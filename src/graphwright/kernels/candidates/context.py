@@ -9,14 +9,14 @@ from typing import Any, Generic
 
 from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.constant import Constant, constant_of
-from graphwright.ir.constant_pool import ConstantPool
-from graphwright.ir.deferred import Deferred, Packing
+from graphwright.ir.builtin.constant import Constant, constant_of
+from graphwright.ir.constants.deferred import Deferred, Packing
+from graphwright.ir.constants.mapped import release
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Graph, Node, OpT, Value
 from graphwright.ir.loops.nodes import Kernel
-from graphwright.ir.mapped import release
 from graphwright.ir.op import Array, ConstRef
-from graphwright.ir.plugin_ops import guarded, is_plugin_op, plugin_of
+from graphwright.ir.op.plugin_ops import guarded, is_plugin_op, plugin_of
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import DType, Layout, TensorType, dtype_of
 from graphwright.kernels.candidates.epilogues import Epilogue

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from graphwright.ir.constant import constant_of
-from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.builtin.constant import constant_of
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.types import F32

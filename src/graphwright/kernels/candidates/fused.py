@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from graphwright.ir.fused import UNNAMED, Fused, Schedule, region_of, region_values
+from graphwright.ir.builtin.fused import UNNAMED, Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.names import identifier
 from graphwright.kernels.candidates.choose import choose

@@ -12,7 +12,7 @@ import graphwright.kernels as kernels
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Op
-from graphwright.ir.plugin_ops import defined_at, is_plugin_op
+from graphwright.ir.op.plugin_ops import defined_at, is_plugin_op
 from graphwright.kernels.candidates.context import (
     Candidate,
     CandidateResult,

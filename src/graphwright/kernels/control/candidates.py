@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphwright.ir.fail import Fail
+from graphwright.ir.builtin.fail import Fail
+from graphwright.ir.builtin.require import Require
 from graphwright.ir.graph import Node
-from graphwright.ir.require import Require
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.control.fail import FAIL, REQUIRE_AT_MOST, REQUIRE_EQUAL

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from graphwright.cost.nominal import nominal
-from graphwright.ir.arithmetic import operations_of
 from graphwright.ir.graph import Value
+from graphwright.ir.interfaces.arithmetic import operations_of
 from graphwright.ir.symbols import Dim, ceildiv, numbers
 from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.blocks import block_strides

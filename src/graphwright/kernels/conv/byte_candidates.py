@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from graphwright.ir.constant import is_constant
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import product
 from graphwright.ir.types import I8, U8, TensorType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.loops.nodes import Load, Store
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, Layout

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.context import Context, Contraction

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.candidates.blocks import ROW_MAJOR, block_strides, image_size
 from graphwright.kernels.candidates.context import Context

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphwright.ir.blocked_form import can_be_blocked
 from graphwright.ir.graph import Node
+from graphwright.ir.interfaces.blocked_form import can_be_blocked
 from graphwright.kernels.candidates.blocks import ROW_MAJOR, block_strides, image_size, launch_on_blocks
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate

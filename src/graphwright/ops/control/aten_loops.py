@@ -7,7 +7,7 @@ from typing import Any
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Value
-from graphwright.ir.loop_types import MAX_ROUNDS
+from graphwright.ir.inference.loop_types import MAX_ROUNDS
 from graphwright.ir.op import AtenImporter
 from graphwright.ir.types import TensorType
 from graphwright.ops.control.loop import ITERATION, Loop, widened_types

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphwright.ir.graph import Node
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Fact, Inference, Op, family
-from graphwright.ir.padding import Padded, PaddingRule
-from graphwright.ir.region_op import RegionOp
+from graphwright.ir.op.region_op import RegionOp
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
 from graphwright.ops.core.known_elements import fact_of_parts

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.op import AtenImporter, Fact, Inference, OnnxImporter, op
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.types import BOOL
 from graphwright.ops.control.branches import BranchOp, joined, selector
 from graphwright.ops.control.regions import tensors_of

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, joined_dtype, widened
+from graphwright.ir.inference.loop_types import MAX_ROUNDS, DtypesDiffer, joined_dtype, widened
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -22,8 +22,8 @@ from graphwright.ir.op import (
     is_known,
     op,
 )
-from graphwright.ir.padding import Padded, PaddingRule
-from graphwright.ir.region_op import LoopCarried, LoopOp, RunRegion
+from graphwright.ir.op.exporter import Exporter
+from graphwright.ir.op.region_op import LoopCarried, LoopOp, RunRegion
 from graphwright.ir.symbols import Dim, Expr, atoms
 from graphwright.ir.types import BOOL, I64, TensorType
 from graphwright.ops.core.identity import Identity

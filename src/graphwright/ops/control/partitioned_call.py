@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import op
-from graphwright.ir.region_op import CallOp
+from graphwright.ir.op.exporter import Exporter
+from graphwright.ir.op.region_op import CallOp
 
 
 @op("PartitionedCall")

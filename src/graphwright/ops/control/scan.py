@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.builtin.require import Require
 from graphwright.ir.graph import Graph, Value
-from graphwright.ir.loop_types import MAX_ROUNDS
+from graphwright.ir.inference.loop_types import MAX_ROUNDS
 from graphwright.ir.op import Importer, OnnxImporter
-from graphwright.ir.require import Require
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.control.loop import ITERATION, Loop, set_inputs, widened_types
 from graphwright.ops.core.binary import Less, Sub

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Constraint, SymbolError, parse_constraint, symbol
 from graphwright.ir.types import BOOL, F32, TensorType
 

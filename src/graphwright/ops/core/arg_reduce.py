@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -24,6 +23,7 @@ from graphwright.ir.op import (
     family,
     op,
 )
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import maximum, product, symbol
 from graphwright.ir.types import F16, F32, I32, I64, STRING, TensorType
 from graphwright.ops.core.binary import Or

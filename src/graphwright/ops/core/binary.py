@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.loops.nodes import Scalar, apply, select
 from graphwright.ir.op import Array, Import, Importer, Op, Trait, op, op_class
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, Range, SymbolTable
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.symbols import minimum as minimum_dim

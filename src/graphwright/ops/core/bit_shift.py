@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.loops.nodes import Const, Scalar, apply, select
 from graphwright.ir.op import Array, InferError, Sample, arg, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.types import I32, U8
 from graphwright.ops.core.aten import TENSOR_OR_NUMBER, elementwise
 from graphwright.ops.core.common import INTEGERS, like

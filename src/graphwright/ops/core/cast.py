@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.copied_elements import CopiesElements
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.copied_elements import CopiesElements
 from graphwright.ir.loops.nodes import Const, Scalar, apply, bits, cast, maximum, minimum, select
 from graphwright.ir.op import (
     Array,
@@ -26,6 +25,7 @@ from graphwright.ir.op import (
     is_known,
     op,
 )
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import (
     BF16,

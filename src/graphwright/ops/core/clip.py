@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Const, Operand, Scalar, maximum, minimum
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.symbols import minimum as minimum_dim

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
-from graphwright.ir.copied_elements import CopiesElements, are_vectors
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import Concatenates
+from graphwright.ir.interfaces.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
+from graphwright.ir.interfaces.copied_elements import CopiesElements, are_vectors
+from graphwright.ir.interfaces.moved_axes import Concatenates
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.common import same_dtype

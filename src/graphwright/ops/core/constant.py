@@ -1,4 +1,4 @@
-"""Import and export of ONNX's Constant. The op class is part of the IR: :mod:`graphwright.ir.constant`."""
+"""Import and export of ONNX's Constant. The op class is in :mod:`graphwright.ir.builtin.constant`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.constant import Constant
-from graphwright.ir.exporter import Exporter
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.op import Importer
+from graphwright.ir.op.exporter import Exporter
 
 _SCALARS = {
     "value_int": np.int64,

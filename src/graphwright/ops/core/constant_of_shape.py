@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.bounded_form import BoundedForm
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import (
     Array,
     AtenImport,
@@ -24,7 +24,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
 from graphwright.ops.control.bind_size import bind_symbols

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import (
     Array,
     AtenImport,
@@ -23,7 +23,7 @@ from graphwright.ir.op import (
     is_known,
     op,
 )
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, STRING, TensorType
 from graphwright.ops.core.common import NUMBERS, like, need_dtype, quiet, widened

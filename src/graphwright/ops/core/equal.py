@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, Sample, Trait, arg, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import BOOL, I64, STRING
 from graphwright.ops.core.common import LOGICAL, NUMBERS, simple

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, TensorType
 

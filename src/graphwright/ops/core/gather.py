@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.copied_elements import CopiesElements, are_vectors
-from graphwright.ir.exporter import Export, as_onnx
 from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.interfaces.copied_elements import CopiesElements, are_vectors
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, is_known, op
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import Export, as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.cast import Cast

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.arithmetic import Arithmetic
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.arithmetic import Arithmetic
+from graphwright.ir.interfaces.output_channels import OutputChannels
+from graphwright.ir.interfaces.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
-from graphwright.ir.output_channels import OutputChannels
-from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.loops.nodes import Scalar
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, STRING
 from graphwright.ops.core.common import simple

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.arithmetic import Arithmetic, product_operations
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node
+from graphwright.ir.interfaces.arithmetic import Arithmetic, product_operations
+from graphwright.ir.interfaces.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, op
-from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.aten_elementwise import times_number

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, STRING, DType, TensorType
 from graphwright.ops.core.common import FLOATS, NUMBERS, dtype_attribute, need_dtype, need_scalar

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter, Operand
 from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, op
+from graphwright.ir.op.exporter import Exporter, Operand
 from graphwright.ir.symbols import Dim, SymbolTable, maximum, mod
 from graphwright.ops.core.aten import BOTH_WAYS, TENSOR_OR_NUMBER, by_overload, elementwise
 from graphwright.ops.core.common import NUMBERS, like, quiet, with_attributes

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import Exporter, Operand
 from graphwright.ir.graph import Value
+from graphwright.ir.interfaces.bounded_form import BoundedForm
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op.exporter import Exporter, Operand
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.control.bind_size import bind_symbol

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import (
     Array,
     AtenImport,
@@ -21,7 +21,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, minimum, symbol
 from graphwright.ir.types import F32, I64, STRING, TensorType
 from graphwright.ops.core.aten import number

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.loops.nodes import Scalar, apply, select
 from graphwright.ir.op import Array, AtenImporter, Importer, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.types import F64
 from graphwright.ops.core.aten import by_overload, elementwise, number
 from graphwright.ops.core.cast import Cast

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import CannotExport, Exporter
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.bounded_form import BoundedForm
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, InferError, Op, Sample, arg, op
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import CannotExport, Exporter
 from graphwright.ir.symbols import Dim, Expr, ceildiv
 from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
 from graphwright.ops.control.bind_size import bind_symbol

@@ -10,7 +10,7 @@ from graphwright.errors import UnknownRankError
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Graph, Module, Value
-from graphwright.ir.infer import fact_of
+from graphwright.ir.inference.infer import fact_of
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -148,7 +148,7 @@ class RankedImport(Op):
 
 
 class _Importer:
-    """The :class:`~graphwright.ir.importer.Importer` of a node of the graph."""
+    """The :class:`~graphwright.ir.op.importer.Importer` of a node of the graph."""
 
     def __init__(self, node: RankedImport, b: Builder, operands: Sequence[Value | None]) -> None:
         self.op_type, self.version, self.domain = node.op_type, node.version, node.domain

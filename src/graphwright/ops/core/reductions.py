@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Position, Scalar, apply, cast
@@ -31,6 +30,7 @@ from graphwright.ir.op import (
     is_known,
     op,
 )
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, maximum, minimum, symbol
 from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType, dtype_of
 from graphwright.ops.core.common import (

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.op import (
     Array,
     AtenImporter,
@@ -22,6 +21,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, Expr, floordiv, mod, numbers, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.shaping import cancel, carried, known_dims, known_parts

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import AxisSlice, MovesAxes
+from graphwright.ir.interfaces.moved_axes import AxisSlice, MovesAxes
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, TensorType
 from graphwright.ops.core.slice import TO_THE_END

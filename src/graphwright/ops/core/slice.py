@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import AxisSlice, MovesAxes
+from graphwright.ir.interfaces.moved_axes import AxisSlice, MovesAxes
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.common import rank_of

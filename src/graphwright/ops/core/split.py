@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import (
     Array,
     AtenImporter,
@@ -23,7 +23,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.shaping import carried, known_dims, number, open_sizes

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -22,6 +21,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.common import positive_axes, rank_of, resolve_axes

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.bounded_form import BoundedForm
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, arg, op
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.control.bind_size import bind_symbol

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import AxisSlice, MovesAxes
+from graphwright.ir.interfaces.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
+from graphwright.ir.interfaces.moved_axes import AxisSlice, MovesAxes
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.common import rank_of

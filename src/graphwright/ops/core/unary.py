@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Scalar, apply, maximum, minimum
 from graphwright.ir.op import Array, AtenImport, AtenImporter, Importer, Op, Trait, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.types import BOOL, F16, F32, DType

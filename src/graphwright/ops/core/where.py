@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.loops.nodes import Scalar, select
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import BOOL, F16, F32, F64, I64, STRING, TensorType
 from graphwright.ops.core.aten import by_overload

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter, as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Const, Scalar, apply, maximum, minimum, select
 from graphwright.ir.op import Array, AtenImporter, Importer, InferError, Op, Sample, arg, op
+from graphwright.ir.op.exporter import Exporter, as_onnx
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType
 from graphwright.ops.core.cast import Cast, in_wide_float
 from graphwright.ops.core.common import FLOATS, like, quiet, with_attributes

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.arithmetic import Arithmetic
 from graphwright.ir.graph import Node
+from graphwright.ir.interfaces.arithmetic import Arithmetic
 from graphwright.ir.op import (
     Array,
     Fact,

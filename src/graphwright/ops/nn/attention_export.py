@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter, refuse_others
 from graphwright.ir.graph import Value
+from graphwright.ir.op.exporter import Exporter, refuse_others
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ops.nn.attention import CANONICAL, Axes, ScaledDotProductAttention
 

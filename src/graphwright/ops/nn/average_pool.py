@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter, as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Importer, Inference, Sample, arg, op
+from graphwright.ir.op.exporter import Exporter, as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.aten import per_axis

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from graphwright.ir.arithmetic import Arithmetic, convolution_operations
 from graphwright.ir.build import Builder
 from graphwright.ir.channels_last import to_first, to_last
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.arithmetic import Arithmetic, convolution_operations
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, TensorType
 from graphwright.ops.core.common import need_dtype

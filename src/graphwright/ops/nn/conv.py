@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.arithmetic import Arithmetic, convolution_operations
-from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked, has_one_channel
-from graphwright.ir.constant import is_constant
-from graphwright.ir.exporter import Exporter, as_onnx
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.arithmetic import Arithmetic, convolution_operations
+from graphwright.ir.interfaces.blocked_form import Blocked, BlockedForm, can_be_blocked, has_one_channel
+from graphwright.ir.interfaces.output_channels import OutputChannels
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import (
     Array,
     AtenImporter,
@@ -25,8 +26,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.output_channels import OutputChannels
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import Exporter, as_onnx
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.aten import per_axis

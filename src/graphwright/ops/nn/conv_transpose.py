@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.arithmetic import Arithmetic
-from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked, has_one_channel
-from graphwright.ir.constant import is_constant
-from graphwright.ir.exporter import as_onnx
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.arithmetic import Arithmetic
+from graphwright.ir.interfaces.blocked_form import Blocked, BlockedForm, can_be_blocked, has_one_channel
+from graphwright.ir.interfaces.output_channels import OutputChannels
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -25,8 +26,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.output_channels import OutputChannels
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, maximum, product, symbol
 from graphwright.ir.types import F32, F64, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype

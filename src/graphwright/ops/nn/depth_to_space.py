@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -20,6 +19,7 @@ from graphwright.ir.op import (
     family,
     op,
 )
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, floordiv, numbers, symbol
 from graphwright.ir.types import F32, TensorType
 from graphwright.ops.core.reshape import Reshape

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter, as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Inference, OnnxImporter, Sample, arg, op
+from graphwright.ir.op.exporter import Exporter, as_onnx
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, I8, I64, U8, TensorType
 from graphwright.ops.core.aten import per_axis

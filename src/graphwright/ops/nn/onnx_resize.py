@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import Exporter, Operand
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
+from graphwright.ir.op.exporter import Exporter, Operand
 from graphwright.ops.nn.resize import Resize
 
 

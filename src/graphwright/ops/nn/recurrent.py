@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphwright.ir.arithmetic import Arithmetic
 from graphwright.ir.graph import Node
+from graphwright.ir.interfaces.arithmetic import Arithmetic
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, family
-from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import I32, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
-from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.blocked_form import Blocked, BlockedForm, can_be_blocked
+from graphwright.ir.interfaces.bounded_form import BoundedForm
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import (
     Array,
     Fact,
@@ -21,7 +22,6 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, floordiv, names_in, substitute, symbol
 from graphwright.ir.types import F16, F32, F64, I64, STRING, U8, DType, TensorType
 from graphwright.ops.control.bind_size import bind_symbols

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphwright.ir.arithmetic import Arithmetic, convolution_operations
-from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm
 from graphwright.ir.build import Builder
-from graphwright.ir.constant import is_constant
-from graphwright.ir.exporter import Exporter
+from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.arithmetic import Arithmetic, convolution_operations
+from graphwright.ir.interfaces.blocked_form import CHANNELS, Blocked, BlockedForm
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, TensorType
 from graphwright.ops.core.binary import Mul

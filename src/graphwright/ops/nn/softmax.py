@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -23,6 +22,7 @@ from graphwright.ir.op import (
     family,
     op,
 )
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.arg_reduce import ArgMax

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphwright.ir.exporter import Exporter, Operand
 from graphwright.ir.op import Fact, Importer, Inference, Sample, arg, op
+from graphwright.ir.op.exporter import Exporter, Operand
 from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import F32, TensorType
 from graphwright.ops.nn.depth_to_space import BlockRearrangement, Steps, image

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
-from graphwright.ir.exporter import Exporter, Operand
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.blocked_form import Blocked, BlockedForm, can_be_blocked
+from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, UnknownRank, family
-from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.op.exporter import Exporter, Operand
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.ir.types import BF16, F16, TensorType, dtype_of
 from graphwright.ops.core.shaping import number

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.arithmetic import Arithmetic, convolution_operations
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import Exporter, Operand, as_onnx
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.arithmetic import Arithmetic, convolution_operations
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, family, op
+from graphwright.ir.op.exporter import Exporter, Operand, as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, F64, I8, I32, U8, DType, TensorType
 from graphwright.ops.core.binary import Add, Sub

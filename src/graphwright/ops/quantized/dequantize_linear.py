@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U16, DType, TensorType
 from graphwright.ops.core.binary import Mul, Sub

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, U8, TensorType
 from graphwright.ops.core.binary import Sub

@@ -6,11 +6,11 @@ from math import inf
 
 import numpy as np
 
-from graphwright.ir.arithmetic import Arithmetic, product_operations
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.arithmetic import Arithmetic, product_operations
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I8, I32, U8, DType, TensorType
 from graphwright.ops.core.binary import Sub

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.arithmetic import Arithmetic, product_operations
 from graphwright.ir.graph import Node
+from graphwright.ir.interfaces.arithmetic import Arithmetic, product_operations
 from graphwright.ir.op import (
     Array,
     AtenImporter,

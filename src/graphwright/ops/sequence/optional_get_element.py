@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Fact, Importer, Inference, InferError, Op, Sample, arg, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.types import F32, I64, TensorType, optional_of, sequence_of
 
 

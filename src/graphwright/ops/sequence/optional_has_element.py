@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.types import BOOL, F32, I64, TensorType, optional_of, sequence_of
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
-from graphwright.ir.conversion import exact_array
+from graphwright.ir.constants.conversion import exact_array
 from graphwright.ir.dtypes import DTYPES, STRING, DType
 
 _DLPACK = {

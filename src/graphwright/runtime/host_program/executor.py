@@ -10,7 +10,7 @@ from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageError
 from graphwright.executable.nodes import BindSize, CallHost, CallProgram, HostProgram, HostStep
 from graphwright.ir.arrays import Array, np
-from graphwright.ir.region_op import LoopCarried
+from graphwright.ir.op.region_op import LoopCarried
 from graphwright.ir.symbols import parse_constraint
 from graphwright.runtime.executor import (
     Executor,

@@ -12,7 +12,7 @@ import graphwright.ops
 from graphwright.errors import GraphwrightError, ModelError
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.free_symbols import sizes_named
-from graphwright.ir.infer import check_results, evaluate
+from graphwright.ir.inference.infer import check_results, evaluate
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Expr, substitute
 from graphwright.ir.text import parse_op

@@ -11,8 +11,8 @@ from graphwright.executable.nodes import CallHost, CallProgram
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.free_symbols import sizes_named
-from graphwright.ir.infer import fact_of
-from graphwright.ir.region_op import LoopCarried, LoopOp, RegionOp, region_op
+from graphwright.ir.inference.infer import fact_of
+from graphwright.ir.op.region_op import LoopCarried, LoopOp, RegionOp, region_op
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Dim, parse_dim, substitute
 from graphwright.ir.types import TensorType

@@ -13,7 +13,7 @@ from graphwright.errors import Diagnostic, PluginError
 from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.registry import registered_fusion_rules
 from graphwright.ir.op import Op, registered_ops
-from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
+from graphwright.ir.op.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.text import print_op
 from graphwright.kernels.candidates.context import Candidate
 from graphwright.kernels.candidates.registry import registered_candidates

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.evaluate import Evaluator, input_sizes
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Array

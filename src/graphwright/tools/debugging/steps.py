@@ -12,9 +12,9 @@ import numpy as np
 
 from graphwright.ir.evaluate import Evaluator, evaluate_module, in_f64, input_sizes
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.infer import fact_of
+from graphwright.ir.inference.infer import fact_of
 from graphwright.ir.op import Array
-from graphwright.ir.region_op import region_op
+from graphwright.ir.op.region_op import region_op
 from graphwright.kernels.launch import SelectedNode
 from graphwright.kernels.steps import step_values
 from graphwright.lower.probes import Moment

@@ -12,9 +12,9 @@ from graphwright.compiler.recompile import unpacked_module
 from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.fusion.traffic import NodeTraffic, node_traffic
+from graphwright.ir.builtin.constant import Constant, constant_of
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.clone import clone_graph
-from graphwright.ir.constant import Constant, constant_of
-from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.nesting import regions_of
 from graphwright.ir.op import Array

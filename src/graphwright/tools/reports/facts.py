@@ -24,12 +24,12 @@ from graphwright.executable.nodes import (
 from graphwright.executable.specs import TensorSpec
 from graphwright.executable.target_code import TargetCode
 from graphwright.fusion.traffic import Traffic, total_of, traffic_of
-from graphwright.ir.constant import Constant
-from graphwright.ir.fused import Fused
+from graphwright.ir.builtin.constant import Constant
+from graphwright.ir.builtin.fused import Fused
+from graphwright.ir.builtin.subgraph import Subgraph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import registered_ops
 from graphwright.ir.sizes import Dim, span_of
-from graphwright.ir.subgraph import Subgraph
 from graphwright.ir.symbols import Expr
 from graphwright.lower.tasks import TaskKind
 from graphwright.package.package import Entry, Package

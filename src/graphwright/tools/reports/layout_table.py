@@ -12,8 +12,8 @@ from graphwright.compiler.recompile import compiled_module
 from graphwright.compiler.remark_text import decode_remarks
 from graphwright.compiler.remarks import Remarks
 from graphwright.cost.nominal import nominal
-from graphwright.ir.constant import is_constant
-from graphwright.ir.fused import Fused
+from graphwright.ir.builtin.constant import is_constant
+from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.names import sources_text, terminal
 from graphwright.layout.blocks import blocks_name, is_blocked, lanes_of

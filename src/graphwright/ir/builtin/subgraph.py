@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphwright.ir.op import op
-from graphwright.ir.region_op import CallOp
+from graphwright.ir.op.region_op import CallOp
 
 
 @op("Subgraph")

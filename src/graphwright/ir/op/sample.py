@@ -10,7 +10,7 @@ from graphwright.ir.types import DType, TensorType
 from graphwright.records import dataclass
 
 if TYPE_CHECKING:
-    from graphwright.ir.op import Op
+    from graphwright.ir.op.contract import Op
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.arrays import Array
-from graphwright.ir.conversion import exact_array
+from graphwright.ir.constants.conversion import exact_array
 from graphwright.ir.types import TensorType, type_of
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from graphwright.ir.inference import Array
+from graphwright.ir.op.inference import Array
 from graphwright.ir.symbols import Dim
 
 if TYPE_CHECKING:
     from graphwright.ir.graph import Value
-    from graphwright.ir.op import ConstRef
+    from graphwright.ir.op.contract import ConstRef
     from graphwright.ir.types import DType, TensorType
 
 Operand: TypeAlias = "Value | str | None"

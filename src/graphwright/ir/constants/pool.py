@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from graphwright.ir.arrays import Array, is_repeated
-from graphwright.ir.deferred import Deferred, Packing
-from graphwright.ir.digest import BackgroundHashes, digest, hash_of
-from graphwright.ir.mapped import equal_bytes, release
+from graphwright.ir.constants.deferred import Deferred, Packing
+from graphwright.ir.constants.digest import BackgroundHashes, digest, hash_of
+from graphwright.ir.constants.mapped import equal_bytes, release
 from graphwright.ir.op import ConstRef
 from graphwright.ir.types import DTYPES, dtype_of
 

@@ -7,7 +7,7 @@ not counted, as memory traffic bounds it.
 
 from __future__ import annotations
 
-from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Node
 from graphwright.ir.symbols import Dim, product
 

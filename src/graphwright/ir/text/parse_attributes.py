@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from graphwright.errors import ModelError, UnknownOpError
 from graphwright.ir.dtypes import CONTAINERS
 from graphwright.ir.op import ConstRef, Op, op_class
-from graphwright.ir.printer import LITERALS
 from graphwright.ir.symbols import parse_dim
-from graphwright.ir.tokens import TokenStream
+from graphwright.ir.text.printer import LITERALS
+from graphwright.ir.text.tokens import TokenStream
 from graphwright.ir.types import DTYPES, DType, Layout, TensorType, dtype_named, parse_type
 
 _FUNCTIONS = frozenset({"floordiv", "mod", "min", "max", "dim"})

@@ -19,69 +19,28 @@ A minimal op::
         to_onnx = as_onnx("Relu")
         samples = (Sample(Relu(), (arg(F32, 2, 3),)),)
 
-Optional interfaces are further base classes: ``PaddingRule`` (ir/padding), ``BlockedForm`` (ir/blocked_form),
-``BoundedForm`` (ir/bounded_form), ``CopiesElements`` (ir/copied_elements), ``OutputChannels``
-(ir/output_channels), ``Arithmetic`` (ir/arithmetic), ``MovesAxes`` and ``Concatenates`` (ir/moved_axes). Ops
-with regions are in ir/region_op. The argument of ``infer`` is in ir/inference, and the argument of import
-functions in ir/importer.
+Optional interfaces are further base classes (:mod:`graphwright.ir.interfaces`). Ops with regions are in
+``region_op.py``, the argument of ``infer`` is in ``inference.py``, and that of import functions in
+``importer.py``.
 """
 
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
-from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.exporter import Export
-from graphwright.ir.importer import AtenImport, AtenImporter, Import, Importer, OnnxImporter
-from graphwright.ir.inference import (
-    Array,
-    Fact,
-    Inference,
-    InferError,
-    facts_elements,
-    is_known,
-)
-from graphwright.ir.plugin_ops import defined_at, is_plugin_op, plugin_of
-from graphwright.ir.sample import Arg, Sample, arg
+from graphwright.ir.op.exporter import Export
+from graphwright.ir.op.importer import AtenImport, Import
+from graphwright.ir.op.inference import Fact, Inference
+from graphwright.ir.op.sample import Sample
 from graphwright.ir.symbols import Dim
-from graphwright.ir.types import DType, TensorType, UnknownRank, dtype_named
-from graphwright.records import MISSING, dataclass, fields, replace
+from graphwright.ir.types import DType, TensorType, dtype_named
+from graphwright.records import MISSING, dataclass, replace
 
 if TYPE_CHECKING:
     from graphwright.ir.build import Builder
     from graphwright.ir.loops.nodes import Scalar
-
-__all__ = [
-    "Arg",
-    "Array",
-    "AtenImport",
-    "AtenImporter",
-    "ConstRef",
-    "Fact",
-    "Import",
-    "Importer",
-    "InferError",
-    "Inference",
-    "OnnxImporter",
-    "Op",
-    "OpType",
-    "ReductionOp",
-    "Sample",
-    "Trait",
-    "UnknownRank",
-    "arg",
-    "dtype_field",
-    "facts_elements",
-    "family",
-    "is_known",
-    "op",
-    "op_class",
-    "reduction_op",
-    "registered_ops",
-]
 
 
 class Trait(enum.Flag):
@@ -196,7 +155,7 @@ class Op:
     aten: ClassVar[Mapping[str, AtenImport]] = {}
     """``operator or operator.overload -> import function``, as in ``"relu"`` and ``"add.Tensor"``."""
     to_onnx: ClassVar[Export | None] = None
-    """Exports the op to ONNX (:mod:`graphwright.ir.exporter`); None if that is not possible."""
+    """Exports the op to ONNX (:mod:`graphwright.ir.op.exporter`); None if that is not possible."""
     samples: ClassVar[tuple[Sample, ...]] = ()
     attribute_defaults: ClassVar[Mapping[str, Any]] = {}
     """Default value of each attribute, in order; MISSING if it is required."""
@@ -292,67 +251,3 @@ class Op:
         values = {name: change(value) for name, value in self.attributes().items()}
         changed = {name: value for name, value in values.items() if value != getattr(self, name)}
         return replace(self, **changed) if changed else self
-
-
-OpType = TypeVar("OpType", bound=type[Op])
-_REGISTRY: dict[str, type[Op]] = {}
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
-
-
-@dataclass_transform(frozen_default=True)
-def op(name: str) -> Callable[[OpType], OpType]:
-    """Class decorator that makes an op: a frozen dataclass, registered under the unique
-    ``name``.
-
-    A name consists of identifiers separated by dots. Raises PluginError for other names, for a class that is
-    not an :class:`Op`, and for a user's op with the name of another op.
-    """
-
-    def register(cls: OpType) -> OpType:
-        if not (isinstance(cls, type) and issubclass(cls, Op)):
-            message = f"op {name!r}: {getattr(cls, '__name__', cls)!r} is not a subclass of Op"
-            raise PluginError(Diagnostic("plugin-class", message, defined_at(cls)))
-        if not _NAME.fullmatch(name):
-            message = f"op {name!r}: a name consists of letters, digits, _ and dots, such as acme.Snake"
-            raise PluginError(Diagnostic("plugin-class", message, defined_at(cls)))
-        defined = family(cls)
-        defined.name = name
-        known = _REGISTRY.setdefault(name, defined)
-        if known is not defined and known.__module__ != defined.__module__:
-            raise _clash(name, known, defined)
-        _REGISTRY[name] = defined
-        return defined
-
-    return register
-
-
-def _clash(name: str, known: type[Op], new: type[Op]) -> Exception:
-    """The error that two modules define one op. It blames the plugin, whichever was imported first."""
-    later, earlier = (new, known) if is_plugin_op(new) else (known, new)
-    if not is_plugin_op(later):
-        return ValueError(f"op {name!r} is defined in {known.__module__} and again in {new.__module__}")
-    owner = f"of the plugin {plugin_of(earlier)}" if is_plugin_op(earlier) else "of graphwright"
-    message = f"op {name!r} of {plugin_of(later)} has the same name as an op {owner}"
-    return PluginError(Diagnostic("plugin-clash", message, defined_at(later), "give it another name"))
-
-
-@dataclass_transform(frozen_default=True)
-def family(cls: OpType) -> OpType:
-    """Class decorator for a base class of several ops that is not an op itself; ops inherit
-    its attributes.
-    """
-    frozen: Any = dataclass(frozen=True, init=False)(cls)
-    frozen.attribute_defaults = {field.name: field.default for field in fields(frozen)}
-    return cast(OpType, frozen)
-
-
-def op_class(name: str) -> type[Op]:
-    """The op registered as ``name``. Raises KeyError if there is none. Import ``graphwright.ops`` first for
-    built-in ops.
-    """
-    return _REGISTRY[name]
-
-
-def registered_ops() -> dict[str, type[Op]]:
-    """All registered ops by name."""
-    return dict(sorted(_REGISTRY.items()))

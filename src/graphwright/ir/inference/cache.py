@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphwright.ir.constant import Constant, constant_of
+from graphwright.ir.builtin.constant import Constant, constant_of
 from graphwright.ir.free_symbols import symbols_named
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Fact, Op
-from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.op.plugin_ops import is_plugin_op
 from graphwright.ir.symbols import Expr, SymbolTable
 from graphwright.records import dataclass
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from graphwright.ir.inference import Array
+from graphwright.ir.op.inference import Array
 from graphwright.ir.types import TensorType
 
 if TYPE_CHECKING:
     from graphwright.ir.build import Builder
     from graphwright.ir.graph import Graph, Value
-    from graphwright.ir.op import Op
+    from graphwright.ir.op.contract import Op
 
 
 class Importer(Protocol):

@@ -15,9 +15,9 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.clone import with_own_symbols
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import infer_node, infer_outputs
+from graphwright.ir.inference.infer import infer_node, infer_outputs
 from graphwright.ir.op import Fact
-from graphwright.ir.region_op import LoopOp
+from graphwright.ir.op.region_op import LoopOp
 from graphwright.ir.symbols import Dim, Expr, SymbolTable, names_in
 from graphwright.ir.types import DType, TensorType
 from graphwright.records import dataclass

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from graphwright.ir.op import Array, Fact, Inference, Op, family
+from graphwright.ir.op.contract import Op
+from graphwright.ir.op.inference import Array, Fact, Inference
+from graphwright.ir.op.registry import family
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
 
 if TYPE_CHECKING:
-    from graphwright.ir.exporter import Exporter
     from graphwright.ir.graph import Value
+    from graphwright.ir.op.exporter import Exporter
 
 RunRegion = Callable[[int, Sequence[Array | None]], tuple[Array, ...]]
 """Runs region ``n`` on arrays and returns its outputs."""
@@ -68,7 +70,7 @@ class LoopOp(RegionOp):
     iteration.
 
     Types of loop-carried values are known only after inference has found types that hold in every iteration
-    (:mod:`graphwright.ir.loop_types`): ``region_inputs`` returns None for them.
+    (:mod:`graphwright.ir.inference.loop_types`): ``region_inputs`` returns None for them.
     """
 
     def loop_carried(self) -> LoopCarried:

@@ -7,7 +7,7 @@ from typing import Final
 
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import op
-from graphwright.ir.region_op import CallOp
+from graphwright.ir.op.region_op import CallOp
 from graphwright.ir.symbols import Dim
 from graphwright.records import dataclass
 

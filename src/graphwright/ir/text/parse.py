@@ -1,4 +1,4 @@
-"""Parses modules: the inverse of :mod:`graphwright.ir.printer`. :mod:`graphwright.ir.text` shows the
+"""Parses modules: the inverse of :mod:`graphwright.ir.text.printer`. :mod:`graphwright.ir.text` shows the
 format.
 """
 
@@ -13,15 +13,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from graphwright.ir.array_text import elements_array
-from graphwright.ir.constant import Constant
-from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.builtin.constant import Constant
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls
 from graphwright.ir.op import Array, ConstRef, Op
-from graphwright.ir.parse_attributes import AttributeParser
-from graphwright.ir.quoting import unquote
 from graphwright.ir.symbols import RELATIONS, Constraint, Range, parse_dim
+from graphwright.ir.text.array_text import elements_array
+from graphwright.ir.text.parse_attributes import AttributeParser
+from graphwright.ir.text.quoting import unquote
 from graphwright.ir.types import Layout, TensorType
 
 MAX_SPLAT_BYTES = 2**31

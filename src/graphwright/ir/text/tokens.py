@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, NoReturn, TypeVar
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.names import terminal
-from graphwright.ir.quoting import unquote
+from graphwright.ir.text.quoting import unquote
 
 _STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
 T = TypeVar("T")

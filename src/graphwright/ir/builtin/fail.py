@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.op import Inference, Op, Trait, op
+from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.types import TensorType
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphwright._native import condense_all
 from graphwright.ir.arrays import is_repeated
-from graphwright.ir.mapped import mapped_file
+from graphwright.ir.constants.mapped import mapped_file
 from graphwright.support.background import BackgroundTask
 
 _WHOLE = 1 << 16

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphwright.ir.arrays import Array, is_repeated
-from graphwright.ir.quoting import quote, unquote
+from graphwright.ir.text.quoting import quote, unquote
 from graphwright.ir.types import STRING, dtype_of
 
 ConstantStyle = Literal["full", "short"]

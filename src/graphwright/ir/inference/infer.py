@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from graphwright.errors import Diagnostic, GraphwrightError, ModelError, UnknownRankError
-from graphwright.ir.constant import Constant
+from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, UnknownRank, facts_elements
-from graphwright.ir.plugin_ops import blamed, defined_at, is_plugin_op
-from graphwright.ir.region_op import region_op
+from graphwright.ir.op.plugin_ops import blamed, defined_at, is_plugin_op
+from graphwright.ir.op.region_op import region_op
 from graphwright.ir.symbols import MAX_TERMS, SymbolError, SymbolTable
 from graphwright.ir.symbols import evaluate as number_of
 from graphwright.ir.types import I32, I64, MAX_RANK, TensorType, type_of

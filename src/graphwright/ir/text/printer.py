@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.array_text import ConstantStyle, array_text
-from graphwright.ir.constant import Constant
-from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.builtin.constant import Constant
+from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Graph, Module, Node, Signature, Value
 from graphwright.ir.op import ConstRef, Op
-from graphwright.ir.quoting import quote
 from graphwright.ir.symbols import Expr, Range
+from graphwright.ir.text.array_text import ConstantStyle, array_text
+from graphwright.ir.text.quoting import quote
 from graphwright.ir.types import DTYPES, DType, TensorType, type_of
 from graphwright.records import dataclass, field
 

@@ -19,8 +19,8 @@ output is safe to show on a terminal.
 """
 
 from graphwright.ir.equal import structurally_equal
-from graphwright.ir.parse import parse_module, parse_op
-from graphwright.ir.printer import Listing, print_graph, print_module, print_node, print_op
+from graphwright.ir.text.parse import parse_module, parse_op
+from graphwright.ir.text.printer import Listing, print_graph, print_module, print_node, print_op
 
 __all__ = [
     "Listing",

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
-from graphwright.ir.inference import Fact
 from graphwright.ir.op import Inference, Op, Trait, op
+from graphwright.ir.op.exporter import Exporter
+from graphwright.ir.op.inference import Fact
 from graphwright.ir.types import TensorType
 
 

@@ -1,4 +1,4 @@
-"""Compares the C example, ``examples/native/classify.c``, with the same runs in Python.
+"""Compares the C example, ``examples/c_api/classify.c``, with the same runs in Python.
 
     python -m benchmarks.c_api [MODEL ...] [--threads 1] [--rounds 12] [--json FILE]
 
@@ -31,11 +31,11 @@ import numpy as np
 
 import graphwright as gw
 from benchmarks.models import MODELS
-from graphwright.native import LIBRARY_FOLDER, compiler_flags, linker_flags
+from graphwright.c_api import LIBRARY_FOLDER, compiler_flags, linker_flags
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "native" / "classify.c"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "c_api" / "classify.c"
 DEFAULT = ("ppocr_cls", "mobilenet_v2", "ppocr_rec", "light_squeezenet", "light_resnet50")
 KINDS = ("C", "Python")
 SECONDS = 2.0

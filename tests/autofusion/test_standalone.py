@@ -23,9 +23,9 @@ from typer.testing import CliRunner, Result
 import graphwright as gw
 from graphwright.autofusion.autofuse import Request, autofuse
 from graphwright.autofusion.standalone import Standalone, library_name
+from graphwright.c_api import INCLUDE_FOLDER, LIBRARY_FOLDER
 from graphwright.config import Options
 from graphwright.errors import ModelError
-from graphwright.native import INCLUDE_FOLDER, LIBRARY_FOLDER
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.tools.graph_autofusion import app
 from tests.c_api.build import EXAMPLES, STRICT

@@ -6,11 +6,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphwright.native import LIBRARY_FOLDER, compiler_flags, linker_flags
+from graphwright.c_api import LIBRARY_FOLDER, compiler_flags, linker_flags
 from tests.sanitizers import RUNTIME, sanitizer_flags
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples" / "native"
+EXAMPLES = ROOT / "examples" / "c_api"
 SOURCES = ROOT / "src" / "graphwright"
 STRICT = ["-Wall", "-Wextra", "-Werror"]
 
@@ -30,7 +30,7 @@ def sanitized_library(folder: Path, sanitizer: str, runtime: Sequence[str]) -> l
     """Flags that link programs with the interface and the object files ``runtime``, built under a sanitizer
     in ``folder``; their kernels are those of the package.
     """
-    sources = [*sorted((SOURCES / "native").glob("*.c")), *runtime]
+    sources = [*sorted((SOURCES / "c_api").glob("*.c")), *runtime]
     flags = ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{RUNTIME}"]
     library = folder / "libgraphwright.so"
     command = ["gcc", *flags, *sanitizer_flags(sanitizer), "-o", str(library), *map(str, sources)]

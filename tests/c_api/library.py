@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from graphwright.native import LIBRARY_FOLDER
+from graphwright.c_api import LIBRARY_FOLDER
 
 Array = np.ndarray[Any, Any]
 Callback = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_void_p)

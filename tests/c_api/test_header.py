@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from graphwright.native import INCLUDE_FOLDER, LIBRARY_FOLDER
-from graphwright.native.__main__ import main
+from graphwright.c_api import INCLUDE_FOLDER, LIBRARY_FOLDER
+from graphwright.c_api.__main__ import main
 
 HEADER = (INCLUDE_FOLDER / "graphwright.h").read_text()
 LIBRARY = LIBRARY_FOLDER / "libgraphwright.so"
@@ -65,13 +65,13 @@ def test_the_command_prints_flags_and_folders(capsys: pytest.CaptureFixture[str]
 def test_flags_with_spaces_are_quoted_for_a_shell(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphwright.native.INCLUDE_FOLDER", Path("/a b/include"))
+    monkeypatch.setattr("graphwright.c_api.INCLUDE_FOLDER", Path("/a b/include"))
     main(["--cflags"])
     assert capsys.readouterr().out == "'-I/a b/include'\n"
 
 
 def test_the_command_needs_no_numpy() -> None:
-    use = "import sys; from graphwright.native.__main__ import main; main(['--libs'])"
+    use = "import sys; from graphwright.c_api.__main__ import main; main(['--libs'])"
     subprocess.run(
         [sys.executable, "-c", f"{use}; assert 'numpy' not in sys.modules"],
         check=True,

@@ -67,9 +67,10 @@ def test_what_is_in_it(wheel: Path) -> None:
     libraries = {name.rpartition("/")[2] for name in names if name.endswith(".so")}
     assert {"libgraphwright.so", "libgraphwright_kernels_v3.so", "libgraphwright_kernels_v4.so"} <= libraries
     assert {"libgraphwright_onnxruntime.so", "libgraphwright_standalone.so"} <= libraries
-    assert "graphwright/native/include/graphwright.h" in names
-    own = [name for name in names if "/native/" in name and name.endswith((".c", ".h", ".cpp", ".hpp"))]
-    assert own == ["graphwright/native/include/graphwright.h"]
+    assert "graphwright/c_api/include/graphwright.h" in names
+    folders = ("graphwright/c_api/", "graphwright/runtime/native/")
+    own = [name for name in names if name.startswith(folders) and name.endswith((".c", ".h", ".cpp", ".hpp"))]
+    assert own == ["graphwright/c_api/include/graphwright.h"]
 
 
 def test_a_package_runs_without_a_compiler(environment: Path, tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_a_package_runs_without_a_compiler(environment: Path, tmp_path: Path) ->
 
 def test_programs_in_c_are_built_against_it(environment: Path, tmp_path: Path) -> None:
     """The compiler is this machine's; the environment tells the program where the library is."""
-    flags = run(environment, tmp_path, "-m", "graphwright.native", "--cflags", "--libs").split()
+    flags = run(environment, tmp_path, "-m", "graphwright.c_api", "--cflags", "--libs").split()
     assert str(environment) in flags[0]
     program = tmp_path / "classify"
     subprocess.run(["gcc", "-O2", str(EXAMPLES / "classify.c"), *flags, "-o", str(program)], check=True)

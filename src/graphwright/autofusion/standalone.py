@@ -3,7 +3,7 @@
 
 The file begins with ``libgraphwright_standalone.so``, which is ``libgraphwright.so`` without a SONAME. Its
 parts (:mod:`graphwright.autofusion.parts`) are a package with code for each ISA, and the kernel libraries
-that this code calls. ``native/embedded.c`` reads them.
+that this code calls. ``c_api/embedded.c`` reads them.
 """
 
 from __future__ import annotations

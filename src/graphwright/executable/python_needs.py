@@ -1,4 +1,4 @@
-"""The parts of an executable that only Python runs; the C interface (``native/decode.c``) rejects them."""
+"""The parts of an executable that only Python runs; the C interface (``c_api/decode.c``) rejects them."""
 
 from __future__ import annotations
 

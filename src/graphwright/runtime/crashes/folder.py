@@ -1,7 +1,7 @@
 """The option ``crash_dir``: a crash in a kernel writes a folder that reproduces the run.
 
 The package is written when the model is made, and all texts before each run. The signal handler only makes a
-hard link to the package, and writes the inputs as they are in memory (``native/crash_folder.c``).
+hard link to the package, and writes the inputs as they are in memory (``runtime/native/crash_folder.c``).
 """
 
 from __future__ import annotations

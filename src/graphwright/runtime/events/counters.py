@@ -8,7 +8,7 @@ from typing import Final
 from graphwright import _native
 
 COUNTERS: Final = ("cycles", "instructions", "l1d_misses", "llc_misses", "page_faults")
-"""The names of the counters, in the order of their numbers in ``native/counters.h``."""
+"""The names of the counters, in the order of their numbers in ``runtime/native/counters.h``."""
 HARDWARE: Final = COUNTERS[:4]
 """Counters of the CPU, which are often unavailable in virtual machines and containers."""
 

@@ -1,7 +1,7 @@
 """Recordings of the events of all threads of the process, as NumPy arrays.
 
-Native code writes fixed-size events to one buffer per thread (``native/events.h``); Python adds its own
-(:mod:`graphwright.support.event_sink`). Any number of recordings can be open at a time, nested or
+Native code writes fixed-size events to one buffer per thread (``runtime/native/events.h``); Python adds its
+own (:mod:`graphwright.support.event_sink`). Any number of recordings can be open at a time, nested or
 overlapping: each has the events of all threads between its start and its end.
 """
 

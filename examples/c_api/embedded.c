@@ -2,7 +2,7 @@
    f32 output.
 
        graph-autofusion --input model.onnx --output fused.onnx --standalone
-       cc -O2 embedded.c -I$(python -m graphwright.native --include-dir) -L. -lfused -o embedded
+       cc -O2 embedded.c -I$(python -m graphwright.c_api --include-dir) -L. -lfused -o embedded
        LD_LIBRARY_PATH=. ./embedded [SIZE]
 
    Dynamic dimensions get the size SIZE, by default 1. */

@@ -1,6 +1,6 @@
 // Runs a model on rows of numbers, several batches at a time on the library's threads.
 //
-//     c++ -O2 -std=c++17 batches.cpp $(python -m graphwright.native --cflags --libs) -o batches
+//     c++ -O2 -std=c++17 batches.cpp $(python -m graphwright.c_api --cflags --libs) -o batches
 //     ./batches model.om rows.bin ROWS BATCH [REQUESTS] > results.bin
 //
 // rows.bin holds ROWS rows of f32: the model's first input, whose first axis is dynamic. The first output has

@@ -1,6 +1,6 @@
 /* Classifies one image: prints the five best classes, and the median time of a run.
 
-       cc -O2 classify.c $(python -m graphwright.native --cflags --libs) -o classify
+       cc -O2 classify.c $(python -m graphwright.c_api --cflags --libs) -o classify
        ./classify model.om pixels.bin 1,3,224,224 [RUNS [THREADS]]
 
    pixels.bin holds the elements of the model's first input in row-major order; the sizes follow.

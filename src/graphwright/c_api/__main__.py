@@ -1,4 +1,4 @@
-"""``python -m graphwright.native``: prints compiler and linker flags for programs in C and C++."""
+"""``python -m graphwright.c_api``: prints compiler and linker flags for programs in C and C++."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import argparse
 import shlex
 from collections.abc import Sequence
 
-from graphwright.native import INCLUDE_FOLDER, LIBRARY_FOLDER, compiler_flags, linker_flags
+from graphwright.c_api import INCLUDE_FOLDER, LIBRARY_FOLDER, compiler_flags, linker_flags
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the requested flags on one line, in this order; flags are quoted for a shell if they must be."""
     parser = argparse.ArgumentParser(
-        prog="python -m graphwright.native",
+        prog="python -m graphwright.c_api",
         description="Flags for programs in C and C++ that run packages: "
-        "cc program.c $(python -m graphwright.native --cflags --libs)",
+        "cc program.c $(python -m graphwright.c_api --cflags --libs)",
     )
     parser.add_argument("--cflags", action="store_true", help="flags of the compiler")
     parser.add_argument("--libs", action="store_true", help="flags of the linker")

@@ -13,8 +13,6 @@ enum { PART_NUMBERS = 6 };
 #define MOST_RING 1e14
 enum { REFUSED = 1 };
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* A product of arguments, which may have any values, limited to MOST_SIZE. */
 static int64_t clamped_size(double x) { return x < MOST_SIZE ? (int64_t)x : MOST_SIZE; }
 

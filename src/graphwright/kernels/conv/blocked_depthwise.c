@@ -21,7 +21,30 @@ static struct tiles choose_tiles(const struct blocked_depthwise_args *s) {
 #undef CHOICE
 }
 
-/* A ring buffer of the padded rows that a window needs. If slots is NULL, rows are read in place. */
+/* How a row is cut into tiles: first `wider` tiles of width + 1 pixels, then tiles of width. Tiles
+ * [first, last) read rows of the image in place, the others read copies with padding. */
+struct cuts {
+    const tile_fn *tile_of;
+    int64_t count, width, wider;
+    int64_t first, last;
+};
+
+/* The first output pixel of tile i. */
+static int64_t tile_begin(const struct cuts *c, int64_t i) { return i * c->width + smaller(i, c->wider); }
+
+static struct cuts cut_row(const struct tiles *tiles, const struct blocked_depthwise_args *s, int nhwc) {
+    const int64_t count = ceildiv(s->ow, tiles->width), width = quotient(s->ow, count);
+    struct cuts c = {tiles->of, count, width, s->ow - count * width, 0, count};
+    const int64_t reach = (s->kw - 1) * s->dilation_w - s->pad_left;
+    while (c.first < count && (nhwc || tile_begin(&c, c.first) * s->stride_w < s->pad_left))
+        c.first++;
+    while (c.last > c.first && (tile_begin(&c, c.last) - 1) * s->stride_w + reach >= s->w)
+        c.last--;
+    return c;
+}
+
+/* A ring buffer of the padded rows that a window needs, or of those of their columns that tiles at the sides
+ * read. If slots is NULL, all tiles read the image. */
 struct ring {
     float *slots;
     int64_t pixel;           /* elements between pixels of the image */
@@ -29,6 +52,7 @@ struct ring {
     int64_t span;            /* number of slots */
     int64_t pitch;           /* elements of a slot */
     int64_t from, to;        /* the columns of a slot that the image fills */
+    int64_t left, right;     /* of these, columns before `left` and from `right` on are read */
     int64_t next, next_slot; /* the first row that is not copied yet, and its slot */
 };
 
@@ -38,10 +62,11 @@ static void zero_pixels(float *to, int64_t pixels) {
 }
 
 /* Sets up the ring. The padding is the same in all slots, so it is written once. */
-static struct ring make_ring(const struct blocked_depthwise_args *s, float *scratch, int nhwc) {
-    const int64_t width = (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w + 1;
+static struct ring make_ring(const struct blocked_depthwise_args *s, const struct cuts *c, float *scratch,
+                             int nhwc) {
+    const int64_t window = (s->kw - 1) * s->dilation_w + 1, width = (s->ow - 1) * s->stride_w + window;
     struct ring g = {.span = (s->kh - 1) * s->dilation_h + 1, .pitch = width * VL};
-    if (!nhwc && s->pad_left == 0 && width <= s->w)
+    if (c->first == 0 && c->last == c->count)
         return g;
     g.pixel = nhwc ? s->groups : VL;
     g.ahead = nhwc ? s->x_h : AHEAD;
@@ -49,6 +74,9 @@ static struct ring make_ring(const struct blocked_depthwise_args *s, float *scra
     g.from = smaller(s->pad_left > 0 ? s->pad_left : 0, width);
     g.to = smaller(s->pad_left + s->w, width);
     g.to = g.to < g.from ? g.from : g.to;
+    g.left = c->first ? larger(g.from, smaller(g.to, (tile_begin(c, c->first) - 1) * s->stride_w + window))
+                      : g.from;
+    g.right = c->last < c->count ? larger(g.left, smaller(g.to, tile_begin(c, c->last) * s->stride_w)) : g.to;
     for (int64_t i = 0; i < g.span; i++) {
         zero_pixels(g.slots + i * g.pitch, g.from);
         zero_pixels(g.slots + i * g.pitch + g.to * VL, width - g.to);
@@ -56,26 +84,39 @@ static struct ring make_ring(const struct blocked_depthwise_args *s, float *scra
     return g;
 }
 
+/* Copies columns [begin, end) of a row of the image to a slot. */
+GW_INLINE void copy_columns(const struct ring *g, const float *from, int64_t begin, int64_t end, float *to) {
+    from += begin * g->pixel;
+    to += begin * VL;
+    for (int64_t i = begin; i < end; i++, from += g->pixel, to += VL) {
+        __builtin_prefetch(from + g->ahead);
+        vf_store(to, vf_load(from));
+    }
+}
+
 /* Copies the missing rows of the window that begins at row `top`. */
 GW_INLINE void fill_ring(struct ring *g, const struct blocked_depthwise_args *s, const float *x,
                          int64_t top) {
-    const int64_t last = smaller(top + g->span, s->h), pixels = g->to - g->from;
+    const int64_t last = smaller(top + g->span, s->h);
     if (g->next < top)
         g->next = top;
     for (; g->next < last; g->next++) {
         const float *from = x + g->next * s->x_h + (g->from - s->pad_left) * g->pixel;
         float *to = g->slots + g->next_slot * g->pitch + g->from * VL;
-        for (int64_t i = 0; i < pixels; i++, from += g->pixel) {
-            __builtin_prefetch(from + g->ahead);
-            vf_store(to + i * VL, vf_load(from));
-        }
+        copy_columns(g, from, 0, g->left - g->from, to);
+        copy_columns(g, from, g->right - g->from, g->to - g->from, to);
         g->next_slot = g->next_slot + 1 < g->span ? g->next_slot + 1 : 0;
     }
 }
 
-/* Sets r to the rows of taps of output row oy that are inside the image. */
+/* The rows of an output row's window that are inside the image: the image's own, and their copies. */
+struct window {
+    const float **rows, **copies;
+};
+
+/* Sets r to the taps of output row oy that are inside the image, and finds their rows. */
 static void find_rows(struct row *r, struct ring *g, const struct blocked_depthwise_args *s, const float *x,
-                      const float *w, int64_t oy, const float **rows) {
+                      const float *w, int64_t oy, const struct window *o) {
     const int64_t top = oy * s->stride_h - s->pad_top;
     const struct taps inside = taps_inside(top, s->h, s->kh, s->dilation_h);
     r->taps = inside.last - inside.first;
@@ -86,31 +127,30 @@ static void find_rows(struct row *r, struct ring *g, const struct blocked_depthw
         int64_t slot = g->next_slot - (g->next - y);
         for (int64_t i = 0; i < r->taps; i++, slot += s->dilation_h) {
             slot += slot < 0 ? g->span : slot >= g->span ? -g->span : 0;
-            rows[i] = g->slots + slot * g->pitch;
+            o->copies[i] = g->slots + slot * g->pitch;
         }
-        return;
     }
     for (int64_t i = 0; i < r->taps; i++, y += s->dilation_h)
-        rows[i] = x + y * s->x_h;
+        o->rows[i] = x + y * s->x_h;
 }
 
-/* How a row is cut into tiles: first `wider` tiles of width + 1 pixels, then tiles of width. */
-struct cuts {
-    const tile_fn *tile_of;
-    int64_t count, width, wider;
-};
-
-static struct cuts cut_row(const struct tiles *tiles, int64_t ow) {
-    const int64_t count = ceildiv(ow, tiles->width), width = quotient(ow, count);
-    return (struct cuts){tiles->of, count, width, ow - count * width};
-}
-
-GW_INLINE void compute_row(const struct row *r, const struct cuts *c) {
-    int64_t i = 0, ox = 0;
-    for (; i < c->wider; i++, ox += c->width + 1)
+/* Computes tiles [begin, end) of a row. */
+GW_INLINE void compute_tiles(const struct row *r, const struct cuts *c, int64_t begin, int64_t end) {
+    int64_t i = begin, ox = tile_begin(c, begin);
+    for (; i < smaller(end, c->wider); i++, ox += c->width + 1)
         c->tile_of[c->width](r, ox);
-    for (; i < c->count; i++, ox += c->width)
+    for (; i < end; i++, ox += c->width)
         c->tile_of[c->width - 1](r, ox);
+}
+
+GW_INLINE void compute_row(struct row *r, const struct cuts *c, const struct window *o, int64_t pad_left) {
+    r->rows = o->copies;
+    r->left = 0;
+    compute_tiles(r, c, 0, c->first);
+    compute_tiles(r, c, c->last, c->count);
+    r->rows = o->rows;
+    r->left = pad_left * VL;
+    compute_tiles(r, c, c->first, c->last);
 }
 
 /* Stores a finished row of one block; pixels are `pixel` elements apart. */
@@ -130,9 +170,9 @@ struct conv {
     int64_t side;  /* blocks of a unit: if channels are last, their channels share cache lines */
     int64_t group; /* rows per call of the hook */
     struct cuts cuts;
-    struct row row;     /* the current output row */
-    const float **rows; /* the input rows of its window */
-    float *out;         /* scratch for `group` rows of each block of a unit */
+    struct row row; /* the current output row */
+    struct window window;
+    float *out; /* scratch for `group` rows of each block of a unit */
     struct ring rings[LINE_BLOCKS];
 };
 
@@ -158,15 +198,15 @@ static struct conv conv_of(void *const *buf, const int64_t *arg, void *scratch, 
     const struct blocked_depthwise_args *s = &g.s;
     memcpy(&g.s, arg, sizeof g.s);
     const struct tiles tiles = choose_tiles(s);
-    g.cuts = cut_row(&tiles, s->ow);
+    g.cuts = cut_row(&tiles, s, nhwc);
     g.in_place = g.hook.call && g.y && !nhwc;
     const int dense = !g.in_place || s->y_h == s->ow * VL;
     g.group = dense ? smaller(s->oh, ceildiv(HOOK_PIXELS, s->ow)) : 1;
     for (int64_t i = 0; i < g.side; i++, g.out += g.rings[0].span * g.rings[0].pitch)
-        g.rings[i] = make_ring(s, g.out, nhwc);
-    g.rows = (const float **)(void *)(g.out + g.side * g.group * s->ow * VL);
+        g.rings[i] = make_ring(s, &g.cuts, g.out, nhwc);
+    g.window.rows = (const float **)(void *)(g.out + g.side * g.group * s->ow * VL);
+    g.window.copies = g.window.rows + s->kh;
     g.row = (struct row){
-        .rows = g.rows,
         .kw = s->kw,
         .step = s->stride_w * VL,
         .tap = s->dilation_w * VL,
@@ -200,10 +240,10 @@ static void compute_rows(struct conv *g, const struct unit *o, int64_t oy, int64
         const int64_t block = o->block + i;
         float *const out = g->out + (i * g->group + waiting) * s->ow * VL;
         r->bias = g->bias ? vf_load(g->bias + block * VL) : (vf){0};
-        find_rows(r, &g->rings[i], s, o->x + i * s->x_cb, g->w + block * s->kh * s->kw * VL, oy, g->rows);
+        find_rows(r, &g->rings[i], s, o->x + i * s->x_cb, g->w + block * s->kh * s->kw * VL, oy, &g->window);
         r->add = o->residual ? o->residual + oy * s->r_h : NULL;
         r->to = o->y && !g->nhwc ? o->y + oy * s->y_h : out;
-        compute_row(r, &g->cuts);
+        compute_row(r, &g->cuts, &g->window, s->pad_left);
         if (o->y && g->nhwc)
             store_apart(out, s->ow, o->y + oy * s->y_h + i * s->y_cb, s->groups);
     }

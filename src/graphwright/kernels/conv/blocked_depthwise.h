@@ -5,11 +5,11 @@
 
 #include "cpu/vector.h"
 
-/* One output row: for pixel o, tap j of row i is at rows[i] + o * step + j * tap. */
+/* One output row: for pixel o, tap j of row i is at rows[i] + o * step - left + j * tap. */
 struct row {
     const float *const *rows;
     const float *w;
-    int64_t taps, kw, step, tap;
+    int64_t taps, kw, step, left, tap;
     vf bias, lo, hi;
     const float *add;
     float *to;

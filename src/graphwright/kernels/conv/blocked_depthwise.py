@@ -1,10 +1,10 @@
 """Depthwise convolution of blocked activations: y = act(conv(x[n, c], w[c]) + bias[c] + residual), f32.
 
 A vector holds the channels of a block, so each tap of a pixel is one FMA. A tile is a few output pixels of a
-row, whose accumulators stay in registers for all taps. If the image has horizontal padding, its rows are
-copied together with the padding to a ring buffer of as many rows as a window spans. So tiles need no border
-code, and each row is copied once. For common windows, the loop over columns is unrolled so that each input
-vector is loaded once per row of taps. Taps in rows outside the image are skipped.
+row, whose accumulators stay in registers for all taps. Tiles at the sides of an image with horizontal padding
+read a copy of their columns together with the padding, in a ring buffer of as many rows as a window spans. So
+tiles need no border code, and each row is copied once. For common windows, the loop over columns is unrolled
+so that each input vector is loaded once per row of taps. Taps in rows outside the image are skipped.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def scratch_bytes(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
     """The bytes of the ring buffer, of the output rows for a hook, and of pointers to the rows of taps."""
     ring = ((args.kh - 1) * args.dilation_h + 1) * _row_pixels(args)
     out = args.ow * minimum(args.oh, ceildiv(_HOOK_PIXELS, maximum(args.ow, 1)))
-    return isa.vector_bytes * (ring + out) + 8 * args.kh
+    return isa.vector_bytes * (ring + out) + 16 * args.kh
 
 
 def _row_pixels(args: BlockedDepthwiseArgs) -> Dim:
@@ -211,7 +211,7 @@ def _unrolled_taps(columns: _Columns, width: int) -> list[str]:
     taps = range(columns.kw)
     lines = [
         f"    for (int64_t i = 0; i < r->taps; i++, w += {columns.kw} * VL) {{",
-        f"        const float *x = r->rows[i] + ox * {columns.stride} * VL;",
+        f"        const float *x = r->rows[i] + (ox * {columns.stride} * VL - r->left);",
         f"        const vf {', '.join(f'w{j} = vf_load(w + {j} * VL)' for j in taps)};",
     ]
     for p in range((width - 1) * columns.stride + columns.kw):
@@ -227,7 +227,7 @@ def _any_taps(columns: _Columns, width: int) -> list[str]:
     return [
         f"    const int64_t step = {step}, tap = r->tap;",
         "    for (int64_t i = 0; i < r->taps; i++) {",
-        "        const float *x = r->rows[i] + ox * step;",
+        "        const float *x = r->rows[i] + (ox * step - r->left);",
         "        for (int64_t j = 0; j < r->kw; j++, x += tap, w += VL) {",
         "            const vf k = vf_load(w);",
         *(f"            c{t} = vf_fma(vf_load(x + {t} * step), k, c{t});" for t in range(width)),

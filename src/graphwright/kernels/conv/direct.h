@@ -43,8 +43,6 @@ struct band {
 
 static const float zeros[VL];
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* The rows of the window of output row y that are inside the image. */
 GW_INLINE struct taps rows_inside(const struct direct_args *s, int64_t y) {
     return taps_inside(y * s->stride_h - s->pad_top, s->h, s->kh, s->dilation_h);

@@ -6,6 +6,7 @@
 #include "cpu/vector.h"
 
 GW_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+GW_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 /* a / b for a >= 0, b > 0. Usual divisors are 1 or fit in 32 bits, where division takes half the time. */
 GW_INLINE int64_t quotient(int64_t a, int64_t b) {
     if (b == 1)

@@ -9,7 +9,7 @@
 
 GW_INLINE vf sum(vf a, vf b) { return a + b; }
 /* The larger one, NaN if either is NaN: the instruction returns b if one is NaN, so only a needs a test. */
-GW_INLINE vf larger(vf a, vf b) {
+GW_INLINE vf vf_larger(vf a, vf b) {
     vf r;
     __asm__("vmaxps %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
     return vf_select(a != a, a, r);
@@ -40,7 +40,7 @@ struct columns {
 
 #define OP max
 #define IDENTITY -__builtin_inff()
-#define COMBINE larger
+#define COMBINE vf_larger
 #include "pool/blocked_pool_of.h"
 #undef OP
 #undef IDENTITY

@@ -10,7 +10,7 @@ typedef uint8_t vb __attribute__((vector_size(LANES), aligned(1), may_alias));
 
 GW_INLINE vb load(const uint8_t *p) { return *(const vb *)p; }
 GW_INLINE void store(uint8_t *p, vb x) { *(vb *)p = x; }
-GW_INLINE vb larger(vb a, vb b) {
+GW_INLINE vb vb_larger(vb a, vb b) {
     vb r;
     __asm__("vpmaxub %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
     return r;
@@ -25,7 +25,7 @@ GW_INLINE vb load_even(const uint8_t *p) {
 GW_INLINE void add_row(uint8_t *line, const uint8_t *x, int64_t n, uint8_t flip) {
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        store(line + i, larger(load(line + i), load(x + i) ^ flip));
+        store(line + i, vb_larger(load(line + i), load(x + i) ^ flip));
     for (; i < n; i++) {
         const uint8_t v = x[i] ^ flip;
         line[i] = v > line[i] ? v : line[i];
@@ -44,7 +44,7 @@ GW_INLINE vb windows(const uint8_t *line, int64_t kernel, int64_t dilation, int6
         else
             for (int i = 0; i < LANES; i++)
                 tap[i] = line[i * stride];
-        most = larger(most, tap);
+        most = vb_larger(most, tap);
     }
     return most;
 }

@@ -33,7 +33,7 @@ from graphwright.ops.nn.channels_last_conv import ChannelsLastConv
 from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
 from graphwright.passes.canonicalize_reshapes import reshaped
 from graphwright.passes.canonicalize_transposes import permutation
-from graphwright.records import dataclass, replace
+from graphwright.records import dataclass
 
 Rewrite = Callable[[Builder, Node, Sequence[Value]], Value]
 """Builds the replacement of a node from the operands that are present. The chosen operands are
@@ -173,7 +173,7 @@ def _reduction(node: Node) -> ChannelsLast | str:
 
 def _reduced(b: Builder, node: Node, operands: Sequence[Value], axes: Sequence[int]) -> Value:
     order = to_last(len(node.operand(0).type.dims))
-    op = replace(node.op, axes=tuple(sorted(order.index(axis) for axis in axes)))  # type: ignore[call-arg]  # a reduction has them
+    op = reduction_op(node.op).with_axes(tuple(sorted(order.index(axis) for axis in axes)))
     result: Value = b(op, *operands[:1])
     return result
 

@@ -10,7 +10,6 @@ from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait, reduction_op
 from graphwright.ir.types import TensorType
-from graphwright.records import replace
 
 
 def has_layouts(region: Graph) -> bool:
@@ -48,5 +47,5 @@ def _physical_op(node: Node) -> Op:
     """The op for physical shapes. A reduction keeps its axes, counted from the front."""
     if Trait.REDUCTION not in node.op.traits:
         return node.op
-    axes = reduction_op(node.op).resolved(len(node.operand(0).type.dims))
-    return replace(node.op, axes=axes)  # type: ignore[call-arg]  # a reduction has them
+    reduction = reduction_op(node.op)
+    return reduction.with_axes(reduction.resolved(len(node.operand(0).type.dims)))

@@ -110,6 +110,9 @@ class ReductionOp(Protocol):
     def resolved(self, rank: int) -> tuple[int, ...]:
         """The reduced axes of an operand of rank ``rank``, non-negative and sorted."""
 
+    def with_axes(self, axes: tuple[int, ...]) -> Op:
+        """The same reduction over ``axes``."""
+
     def identity(self, dtype: DType) -> float | int | bool:
         """The initial value of the accumulator."""
 

@@ -5,7 +5,7 @@ make.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -210,6 +210,6 @@ def facts_elements(array: Array, limit: int = 256) -> tuple[Dim, ...] | None:
     return tuple(map(int, array.ravel().tolist()))
 
 
-def is_known(elements: tuple[Dim, ...] | None) -> bool:
+def is_known(elements: tuple[Dim, ...] | None) -> TypeGuard[tuple[int, ...]]:
     """Whether all elements are known numbers."""
     return elements is not None and not any(isinstance(e, Expr) for e in elements)

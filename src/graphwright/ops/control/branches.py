@@ -7,7 +7,7 @@ from typing import Any
 
 from graphwright.ir.graph import Node
 from graphwright.ir.interfaces.padding import Padded, PaddingRule
-from graphwright.ir.op import Fact, Inference, Op, family
+from graphwright.ir.op import Fact, Inference, family
 from graphwright.ir.op.region_op import RegionOp
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
@@ -26,9 +26,6 @@ class BranchOp(PaddingRule, RegionOp):
 
     def captured_operands(self, inputs: int) -> int:
         return inputs - 1
-
-    def with_results(self, kept: Sequence[int]) -> Op:
-        return replace(self, results=len(kept))  # type: ignore[call-arg]  # a field of all subclasses
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         return "its condition is padded" if padded.axes(node.operand(0)) else ""

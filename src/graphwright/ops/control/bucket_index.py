@@ -44,9 +44,9 @@ class BucketIndex(Op):
             raise at.fail(f"the sizes are {sizes.type}; they must be an i64 vector")
         at.equal(sizes.shape[0], len(self.buckets[0]), "the number of sizes of a bucket")
         scalar = TensorType(I64, ())
-        if not is_known(sizes.elements) or sizes.elements is None:
+        if not is_known(sizes.elements):
             return scalar
-        found = self.find(tuple(size for size in sizes.elements if isinstance(size, int)))
+        found = self.find(sizes.elements)
         return scalar if found is None else Fact(scalar, (found,), np.array(found, np.int64))
 
     def reference(self, sizes: Array) -> Array:

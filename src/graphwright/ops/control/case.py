@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.ir.op import Fact, Inference, InferError, op
+from graphwright.ir.op import Fact, Inference, InferError, Op, op
 from graphwright.ir.types import I32, I64
 from graphwright.ops.control.branches import BranchOp, joined, selector
+from graphwright.records import replace
 
 
 @op("Case")
@@ -27,6 +28,9 @@ class Case(BranchOp):
 
     def output_count(self) -> int:
         return self.results
+
+    def with_results(self, kept: Sequence[int]) -> Op:
+        return replace(self, results=len(kept))
 
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
         index = inputs[0]

@@ -7,11 +7,12 @@ from typing import Any
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Value
-from graphwright.ir.op import AtenImporter, Fact, Inference, OnnxImporter, op
+from graphwright.ir.op import AtenImporter, Fact, Inference, OnnxImporter, Op, op
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.types import BOOL
 from graphwright.ops.control.branches import BranchOp, joined, selector
 from graphwright.ops.control.regions import tensors_of
+from graphwright.records import replace
 
 
 @op("If")
@@ -26,6 +27,9 @@ class If(BranchOp):
 
     def output_count(self) -> int:
         return self.results
+
+    def with_results(self, kept: Sequence[int]) -> Op:
+        return replace(self, results=len(kept))
 
     def selected_region(self, condition: Fact, *operands: Fact | None) -> int | None:
         """The branch of a constant condition."""

@@ -45,10 +45,9 @@ class Cumulative(PaddingRule, Op):
     ufunc: ClassVar[np.ufunc]
 
     def fold_operands(self, x: Fact, axis: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
-        if axis is None or axis.elements is None or not is_known(axis.elements) or len(axis.elements) != 1:
+        if axis is None or not is_known(axis.elements) or len(axis.elements) != 1:
             return None
-        (value,) = axis.elements
-        return (replace(self, axis=value), (0,)) if isinstance(value, int) else None
+        return replace(self, axis=axis.elements[0]), (0,)
 
     def infer(self, at: Inference, x: Fact, axis: Fact | None = None) -> TensorType:
         need_dtype(at, x, NUMBERS)

@@ -62,8 +62,7 @@ class Reduction(Op):
     def fold_operands(self, x: Fact, axes: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         if axes is None or not is_known(axes.elements):
             return None
-        found = tuple(e for e in axes.elements or () if isinstance(e, int))
-        return replace(self, axes=found or (() if self.noop else None), noop=False), (0,)
+        return replace(self, axes=axes.elements or (() if self.noop else None), noop=False), (0,)
 
     def infer(self, at: Inference, x: Fact, axes: Fact | None = None) -> TensorType | Fact:
         need_dtype(at, x, self.dtypes)
@@ -76,6 +75,10 @@ class Reduction(Op):
         axis 0 or -1 may be named.
         """
         return tuple(sorted(positive_axes(self.axes, rank))) if rank else ()
+
+    def with_axes(self, axes: tuple[int, ...]) -> Op:
+        """The same reduction over ``axes``."""
+        return replace(self, axes=axes)
 
 
 def reduced_shape(shape: Sequence[Dim], axes: Sequence[int], keepdims: bool) -> tuple[Dim, ...]:

@@ -18,7 +18,7 @@ def known_ints(fact: Fact | None) -> tuple[int, ...] | None:
     """The elements of ``fact`` if all are numbers; otherwise None."""
     if fact is None or not is_known(fact.elements):
         return None
-    return tuple(int(e) for e in fact.elements or ())  # type: ignore[arg-type]  # is_known: no Expr
+    return tuple(map(int, fact.elements))
 
 
 def known_dims(fact: Fact | None) -> tuple[Dim, ...] | None:

@@ -13,8 +13,9 @@ from graphwright.ir.types import I64
 from graphwright.package import parts
 from graphwright.package.archive import read_archive
 from graphwright.package.archiver import write_archive
+from graphwright.package.pack_weights import pack_weights
 from graphwright.package.parts import fill_in_threads
-from graphwright.package.weights import pack_weights, read_weights
+from graphwright.package.read_weights import read_weights
 
 
 @pytest.fixture(params=[1, 2, 3, 7])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphwright.package.weights import Region, pack_weights
+from graphwright.package.pack_weights import pack_weights
+from graphwright.package.weights import Region
 
 SIZES = [[], [0], [1], [7, 0, 7], [16, 17, 31, 64, 67]]
 

@@ -25,11 +25,14 @@ import graphwright
 from graphwright.errors import PackageError
 from graphwright.ir.constants.deferred import Deferred
 from graphwright.ir.types import DTYPES, F32
+from graphwright.package import pack_weights as packing
 from graphwright.package import weights as weights_module
 from graphwright.package.header import BadWeights
+from graphwright.package.pack_weights import UnpackedWeights, pack_weights
 from graphwright.package.package import Entry, Package
 from graphwright.package.read import read_package
-from graphwright.package.weights import UnpackedWeights, Weights, pack_weights, read_weights
+from graphwright.package.read_weights import read_weights
+from graphwright.package.weights import Weights
 from graphwright.package.write import write_package
 
 from .models import onnx_model
@@ -263,7 +266,7 @@ def test_tensors_that_nearly_agree_are_hashed_once_each(monkeypatch: pytest.Monk
         array[size // 128 + 1] = k // 2  # between the bytes that are looked at first; each twice
     hashed: list[int] = []
     compared: list[int] = []
-    condense, equal = weights_module.condense_all, weights_module.equal_bytes
+    condense, equal = weights_module.condense_all, packing.equal_bytes
 
     def counted(data: list[memoryview], mapped: bool) -> list[bytes]:
         hashed.extend(map(len, data))
@@ -274,7 +277,7 @@ def test_tensors_that_nearly_agree_are_hashed_once_each(monkeypatch: pytest.Monk
         return equal(a, b)
 
     monkeypatch.setattr(weights_module, "condense_all", counted)
-    monkeypatch.setattr(weights_module, "equal_bytes", compare)
+    monkeypatch.setattr(packing, "equal_bytes", compare)
     made = pack_weights(arrays)
     assert sum(hashed) == count * size
     assert sum(compared) == count // 2 * size

@@ -32,8 +32,8 @@ from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
 from graphwright.ir.names import identifier, terminal
 from graphwright.ir.nesting import regions_of
+from graphwright.package.pack_weights import no_weights
 from graphwright.package.package import Entry, Package
-from graphwright.package.weights import no_weights
 from graphwright.package.write import write_package
 from graphwright.records import dataclass, replace
 from graphwright.runtime.devices.target import LIBRARY_FOLDER, for_this_cpu

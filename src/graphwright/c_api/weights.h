@@ -1,4 +1,4 @@
-/* Reads the weights that package/weights.py writes: safetensors, with equal tensors stored once. */
+/* Reads the weights that package/pack_weights.py packs: safetensors, with equal tensors stored once. */
 #pragma once
 #include <stdint.h>
 

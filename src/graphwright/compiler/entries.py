@@ -25,8 +25,9 @@ from graphwright.ir.graph import Module
 from graphwright.ir.op import Array
 from graphwright.ir.op.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.text import print_module
+from graphwright.package.pack_weights import UnpackedWeights
 from graphwright.package.package import Entry, Package
-from graphwright.package.weights import UnpackedWeights, Weights
+from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
 from graphwright.records import dataclass, replace
 

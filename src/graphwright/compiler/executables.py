@@ -21,7 +21,8 @@ from graphwright.cost.choices import Choice, choices_in
 from graphwright.executable.nodes import Executable
 from graphwright.fusion.decisions import Decision, decisions_of
 from graphwright.ir.graph import Module
-from graphwright.package.weights import Weights, pack_weights
+from graphwright.package.pack_weights import pack_weights
+from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
 from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.records import dataclass, replace

@@ -11,7 +11,8 @@ from graphwright.ir.op import Array, ConstRef
 from graphwright.kernels.launch import SelectedNode
 from graphwright.kernels.select import Selection
 from graphwright.kernels.steps import all_steps, step_values
-from graphwright.package.weights import Weights, pack_weights
+from graphwright.package.pack_weights import pack_weights
+from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode
 from graphwright.records import replace

@@ -21,7 +21,7 @@ _NAMES = {
 
 
 class BadWeights(ValueError):
-    """The bytes are not valid weights, as :func:`graphwright.package.weights.pack_weights` makes them."""
+    """The bytes are not weights as :mod:`graphwright.package.pack_weights` makes them."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from graphwright.errors import Diagnostic, PackageError
 from graphwright.executable.nodes import Executable, Program, programs_of
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, is_repeated
+from graphwright.package.pack_weights import UnpackedWeights, no_weights
 from graphwright.package.packs import Packs
-from graphwright.package.weights import UnpackedWeights, Weights, no_weights
+from graphwright.package.weights import Weights
 from graphwright.records import dataclass, field, replace
 
 FORMAT = 8

@@ -15,7 +15,8 @@ from graphwright.errors import Diagnostic, PackageError
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.constants.deferred import Deferred, Packing
 from graphwright.ir.dtypes import dtype_of
-from graphwright.package.weights import UnpackedWeights, Weights, pack_weights
+from graphwright.package.pack_weights import UnpackedWeights, pack_weights
+from graphwright.package.weights import Weights
 from graphwright.support.fork_lock import ForkLock
 
 if TYPE_CHECKING:

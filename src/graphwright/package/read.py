@@ -25,6 +25,7 @@ from graphwright.package.archive import (
     read_archive,
     source_name,
 )
+from graphwright.package.pack_weights import no_weights
 from graphwright.package.package import (
     DECISIONS,
     FORMAT,
@@ -40,8 +41,9 @@ from graphwright.package.package import (
     own_weights,
 )
 from graphwright.package.packs import Packs
+from graphwright.package.read_weights import read_weights
 from graphwright.package.sign import is_signed
-from graphwright.package.weights import Weights, no_weights, read_weights
+from graphwright.package.weights import Weights
 from graphwright.records import dataclass
 
 Members = Mapping[str, memoryview]

@@ -32,8 +32,9 @@ from graphwright.ir.op import registered_ops
 from graphwright.ir.sizes import Dim, span_of
 from graphwright.ir.symbols import Expr
 from graphwright.lower.tasks import TaskKind
+from graphwright.package.pack_weights import UnpackedWeights
 from graphwright.package.package import Entry, Package
-from graphwright.package.weights import UnpackedWeights, Weights
+from graphwright.package.weights import Weights
 from graphwright.runtime.model import Model
 
 FORMAT: Final = 1

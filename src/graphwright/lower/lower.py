@@ -14,13 +14,12 @@ from graphwright.ir.builtin.fused import op_names
 from graphwright.ir.free_symbols import sizes_named
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.interfaces.arithmetic import operations_of
-from graphwright.ir.symbols import Dim, SymbolTable, maximum, symbol
+from graphwright.ir.symbols import Dim, SymbolTable, symbol
 from graphwright.ir.text import print_op
 from graphwright.ir.types import BOOL, U8, TensorType
 from graphwright.kernels.launch import (
     Alias,
     Branch,
-    ByteRange,
     Copy,
     Host,
     Launch,
@@ -28,8 +27,8 @@ from graphwright.kernels.launch import (
     Run,
     SelectedNode,
 )
-from graphwright.kernels.ref import KernelRef
 from graphwright.lower.checks import refuse_strings
+from graphwright.lower.operands import Operands
 from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.lower.tasks import (
     Binding,
@@ -44,7 +43,7 @@ from graphwright.lower.tasks import (
     TaskKind,
 )
 from graphwright.memory.liveness import conflicts
-from graphwright.memory.locations import Location, Memory, Move
+from graphwright.memory.locations import Location, Move
 from graphwright.memory.order import order_steps
 from graphwright.memory.storage import Assignment, LoopMoves, Weights, assign_storage
 from graphwright.records import dataclass, replace
@@ -115,23 +114,18 @@ class _Lowering:
     ) -> None:
         self.graph, self.shape, self.symbols, self.machine = graph, shape, symbols, machine
         self.assignment, self.streams = assignment, streams
-        self._is_inner = False
-        """Whether the current block belongs to a branch or a loop."""
-        self.buffers: list[Buffer] = []
-        self.numbers: dict[Memory, int] = {}
-        self.operands: dict[Value, Operand] = {}
+        self.operands = Operands(shape, symbols, assignment.locations)
         self.steps: list[list[SelectedNode | None]] = []
         """The step of each task, by block."""
-        self.kernels: dict[KernelRef, int] = {}
         self.hosts: list[HostFunction] = []
         self.blocks: list[list[Task]] = []
 
     def run(self, steps: Sequence[SelectedNode], results: Sequence[int]) -> Lowered:
         """Lowers ``steps``; ``results`` are the positions of the graph's outputs that the program returns."""
         for value in self.graph.inputs:
-            self._number(self.assignment.locations[value].memory)
+            self.operands.number(self.assignment.locations[value].memory)
         for memory in self.assignment.outputs:
-            self._number(memory)
+            self.operands.number(memory)
         inputs = [self._binding(value, value.name) for value in self.graph.inputs]
         names = self.graph.output_names
         outputs = [self._binding(self.graph.outputs[k], names[k]) for k in results]
@@ -144,46 +138,19 @@ class _Lowering:
             buffers=self._with_conflicts(tasks, blocks),
             tasks=tasks,
             blocks=blocks,
-            kernels=tuple(self.kernels),
+            kernels=tuple(self.operands.kernels),
             hosts=tuple(self.hosts),
         )
-        return Lowered(graph, tuple(chain.from_iterable(self.steps)), self.operands)
+        return Lowered(graph, tuple(chain.from_iterable(self.steps)), self.operands.of_values)
 
     def _with_conflicts(self, tasks: Sequence[Task], blocks: Sequence[Block]) -> tuple[Buffer, ...]:
-        planned = [i for i, b in enumerate(self.buffers) if b.storage in (Storage.ARENA, Storage.SCRATCH)]
+        buffers = self.operands.buffers
+        planned = [i for i, b in enumerate(buffers) if b.storage in (Storage.ARENA, Storage.SCRATCH)]
         found = conflicts(planned, tasks, blocks)
-        return tuple(replace(b, conflicts=found.get(i, ())) for i, b in enumerate(self.buffers))
+        return tuple(replace(b, conflicts=found.get(i, ())) for i, b in enumerate(buffers))
 
     def _binding(self, value: Value, name: str) -> Binding:
-        return Binding(name, value.type.dtype, self._registers(value.type))
-
-    def _registers(self, type: TensorType) -> tuple[int, ...]:
-        return tuple(self.shape.register(dim) for dim in type.dims)
-
-    def _number(self, memory: Memory) -> int:
-        if memory not in self.numbers:
-            self.numbers[memory] = len(self.buffers)
-            size = memory.size
-            if self._is_inner and not self.symbols.proves_at_least(size, 0):
-                size = maximum(size, 0)  # may be negative for sizes with which the branch is not taken
-            self.buffers.append(
-                Buffer(memory.storage, self.shape.register(size), memory.index, (), memory.name)
-            )
-        return self.numbers[memory]
-
-    def _operand(self, item: Value | ByteRange) -> Operand:
-        value, extra = (item.value, item.offset) if isinstance(item, ByteRange) else (item, 0)
-        location = self.assignment.locations[value]
-        operand = Operand(self._number(location.memory), self.shape.register(location.offset + extra))
-        if item is value:
-            self.operands[value] = operand
-        return operand
-
-    def _kernel_operand(self, item: Value | ByteRange | KernelRef) -> Operand | FunctionOperand:
-        return FunctionOperand(self._kernel(item)) if isinstance(item, KernelRef) else self._operand(item)
-
-    def _kernel(self, ref: KernelRef) -> int:
-        return self.kernels.setdefault(ref, len(self.kernels))
+        return Binding(name, value.type.dtype, self.operands.registers(value.type))
 
     # -- blocks ---------------------------------------------------------------------------------------------
 
@@ -192,7 +159,7 @@ class _Lowering:
         ``number`` is the iteration counter if the block is the body of a loop.
         """
         index = len(self.blocks)
-        was_inner, self._is_inner = self._is_inner, index > 0
+        was_inner, self.operands.is_inner = self.operands.is_inner, index > 0
         draft = _Draft([], Hazards())
         self.blocks.append(draft.tasks)
         steps_of_tasks: list[SelectedNode | None] = []
@@ -212,14 +179,14 @@ class _Lowering:
             for move in self.assignment.end_moves:
                 self._add(draft, self._move(move))
         steps_of_tasks += [None] * (len(draft.tasks) - len(steps_of_tasks))
-        self._is_inner = was_inner
+        self.operands.is_inner = was_inner
         return index
 
     def _add_rows(self, draft: _Draft, moves: LoopMoves, after: Node | None, number: Value | None) -> None:
         """Adds the copies of scan outputs that follow the step of node ``after``."""
         for move in moves.rows.get(after, ()):
             assert number is not None  # only loops have scan outputs
-            self._add(draft, self._move(move, self._operand(number)))
+            self._add(draft, self._move(move, self.operands.operand(number)))
 
     def _add(self, draft: _Draft, task: Task, stream: int = 0, name: str = "") -> None:
         after = draft.hazards.add(len(draft.tasks), stream, self._accesses(task))
@@ -292,32 +259,27 @@ class _Lowering:
 
     def _launch(self, launch: Launch) -> Task:
         operands: list[Operand | FunctionOperand | None] = [
-            None if item is None else self._kernel_operand(item) for item in launch.operands
+            None if item is None else self.operands.kernel_operand(item) for item in launch.operands
         ]
         writes, args = list(launch.writes), list(launch.args)
         if launch.takes_hook:
             operands.append(
-                None if launch.hook is None else FunctionOperand(self._kernel(launch.hook.kernel))
+                None if launch.hook is None else FunctionOperand(self.operands.kernel(launch.hook.kernel))
             )
         if launch.hook is not None:
             writes += [position + len(operands) for position in launch.hook.writes]
-            operands += [self._operand(value) for value in launch.hook.operands]
+            operands += [self.operands.operand(value) for value in launch.hook.operands]
             args += launch.hook.args
         return Task(
             TaskKind.LAUNCH,
             tuple(operands),
             tuple(writes),
-            kernel=self._kernel(launch.kernel),
+            kernel=self.operands.kernel(launch.kernel),
             args=tuple(self.shape.register(a) for a in args),
             grid=self.shape.register(launch.grid),
-            scratch=self._scratch(launch.scratch),
+            scratch=self.operands.scratch(launch.scratch),
             work=self.shape.register(launch.work),
         )
-
-    def _scratch(self, size: Dim) -> int:
-        if size == 0:
-            return -1
-        return self._number(Memory(Storage.SCRATCH, size, "scratch"))
 
     def _copy(self, copy: Copy) -> Task:
         location = self.assignment.locations[copy.target]
@@ -327,7 +289,7 @@ class _Lowering:
     def _move(self, move: Move, *number: Operand) -> Task:
         register = self.shape.register
         target, source = (
-            Operand(self._number(p.memory), register(p.offset)) for p in (move.target, move.source)
+            Operand(self.operands.number(p.memory), register(p.offset)) for p in (move.target, move.source)
         )
         work = register(predict(Work(moved=2 * move.size), self.machine))
         return Task(TaskKind.COPY, (target, source, *number), (0,), args=(register(move.size),), work=work)
@@ -339,7 +301,7 @@ class _Lowering:
             for number, steps in enumerate(branch.blocks)
         )
         args = () if index.type.dtype is BOOL else (self.shape.register(index.type.dtype.bytes),)
-        return Task(TaskKind.IF, (self._operand(index),), args=args, blocks=blocks)
+        return Task(TaskKind.IF, (self.operands.operand(index),), args=args, blocks=blocks)
 
     def _loop(self, step: SelectedNode, loop: NativeLoop) -> list[Task]:
         moves = self.assignment.loop_moves[step.node]
@@ -348,7 +310,7 @@ class _Lowering:
             *map(self._move, moves.before),
             Task(
                 TaskKind.LOOP,
-                tuple(None if value is None else self._operand(value) for value in control),
+                tuple(None if value is None else self.operands.operand(value) for value in control),
                 (0,),
                 args=() if loop.trips is None else (self.shape.register(loop.trips),),
                 blocks=(self._block(loop.steps, moves, loop.number),),
@@ -357,12 +319,12 @@ class _Lowering:
 
     def _host(self, step: SelectedNode) -> Task:
         node = step.node
-        types = [None if v is None else (v.type.dtype, self._registers(v.type)) for v in node.inputs]
-        results = tuple((v.type.dtype, self._registers(v.type)) for v in node.outputs)
-        inputs = [None if v is None else self._operand(v) for v in node.inputs]
-        outputs = [self._operand(v) for v in node.outputs]
+        types = [None if v is None else (v.type.dtype, self.operands.registers(v.type)) for v in node.inputs]
+        results = tuple((v.type.dtype, self.operands.registers(v.type)) for v in node.outputs)
+        inputs = [None if v is None else self.operands.operand(v) for v in node.inputs]
+        outputs = [self.operands.operand(v) for v in node.outputs]
         if names := sizes_named(node.op):
-            types.append((U8, self._registers(TensorType(U8, (0, *map(symbol, names))))))
+            types.append((U8, self.operands.registers(TensorType(U8, (0, *map(symbol, names))))))
             inputs.append(next(filter(None, inputs), outputs[0]))  # any memory: the array is empty
         self.hosts.append(HostFunction(print_op(node.op), tuple(types), results))
         operands = (*inputs, *outputs)

@@ -4,7 +4,7 @@ determine shapes into attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from graphwright.errors import Collector, Diagnostic, ModelError
@@ -17,11 +17,10 @@ from graphwright.ir.inference.cache import cache_facts, cached_facts, state_of
 from graphwright.ir.inference.infer import compatible, constant_fact, infer_node
 from graphwright.ir.inference.loop_types import widen_carried_types
 from graphwright.ir.op import Fact, InferError, Op, UnknownRank
-from graphwright.ir.symbols import Constraint, Dim, Expr, names_in, substitute
+from graphwright.ir.symbols import Constraint, Dim, Expr, names_in
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
-from graphwright.passes.base import graphs as all_graphs
-from graphwright.passes.bind_sizes import bind_sizes
+from graphwright.passes.fixed_sizes import apply_substitutions, fixed_size
 from graphwright.records import dataclass, field
 
 
@@ -54,49 +53,8 @@ def infer_module(module: Module, record: Record, visit: Visit | None = None) -> 
     for graph in module.graphs.values():
         walk.graph(graph, [Fact(value.type) for value in graph.inputs])
     walk.errors.raise_if_any()
-    _apply_substitutions(module, walk.substitutions)
+    apply_substitutions(module, walk.substitutions)
     return walk.modified
-
-
-def _apply_substitutions(module: Module, substitutions: Mapping[str, Dim]) -> None:
-    """Substitutes symbols that have turned out to equal other sizes, in attributes too; likewise symbols of
-    inputs that a constraint requires to be a number.
-    """
-    demanded = dict(filter(None, map(_demanded_number, module.symbols.constraints)))
-    if not substitutions and not demanded:
-        return
-    of_inputs = symbols_in(v.type for graph in all_graphs(module) for v in graph.inputs)
-    found = {name: dim for name, dim in substitutions.items() if name not in of_inputs}
-    for name in found:
-        dim = _resolved(name, found)
-        if name not in names_in(dim):
-            bind_sizes(module, {name: dim})
-    bind_sizes(module, {name: number for name, number in demanded.items() if name in of_inputs})
-
-
-def _resolved(name: str, substitutions: Mapping[str, Dim]) -> Dim:
-    """The size that ``name`` stands for, in terms of symbols that are not substituted themselves."""
-    dim = substitutions[name]
-    for _ in substitutions:
-        if names_in(dim).isdisjoint(substitutions):
-            break
-        dim = substitute(dim, substitutions)
-    return dim
-
-
-def _demanded(constraint: Constraint) -> tuple[Dim, int] | None:
-    """The size that ``constraint`` requires to be a number, and that number."""
-    sides = constraint.left, constraint.right
-    for dim, number in (sides, sides[::-1]):
-        if constraint.relation == "==" and isinstance(number, int) and isinstance(dim, Expr):
-            return dim, number
-    return None
-
-
-def _demanded_number(constraint: Constraint) -> tuple[str, int] | None:
-    """The symbol that ``constraint`` requires to be a number, and that number."""
-    dim, number = _demanded(constraint) or (0, 0)
-    return (str(dim), number) if str(dim).isidentifier() else None
 
 
 @dataclass
@@ -118,16 +76,16 @@ class ShapeInference:
             self.learn(value, given or Fact(value.type))
         for node in graph:
             self.node(node)
-        self.specialize_demanded(graph)
+        self.substitute_fixed(graph)
         return [self.facts.get(value) or Fact(value.type) for value in graph.outputs]
 
-    def specialize_demanded(self, graph: Graph) -> None:
-        """In the types of ``graph``, replace sizes of inputs that a constraint requires to be a number by
+    def substitute_fixed(self, graph: Graph) -> None:
+        """Replaces, in the types of ``graph``, sizes of inputs that a constraint requires to be a number by
         that number.
 
         Kernels recognize a broadcast axis by its size of 1.
         """
-        numbers = dict(filter(None, map(_demanded, self.module.symbols.constraints)))
+        numbers = dict(filter(None, map(fixed_size, self.module.symbols.constraints)))
         if not numbers:
             return
         of_inputs = symbols_in(v.type for entry in self.module.graphs.values() for v in entry.inputs)

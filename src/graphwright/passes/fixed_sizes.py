@@ -1,0 +1,52 @@
+"""Sizes that inference has found to be equal to other sizes, or that a constraint fixes to a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphwright.ir.free_symbols import symbols_in
+from graphwright.ir.graph import Module
+from graphwright.ir.symbols import Constraint, Dim, Expr, names_in, substitute
+from graphwright.passes.base import graphs as all_graphs
+from graphwright.passes.bind_sizes import bind_sizes
+
+
+def apply_substitutions(module: Module, substitutions: Mapping[str, Dim]) -> None:
+    """Substitutes symbols that have turned out to equal other sizes, in attributes too; likewise symbols of
+    inputs that a constraint requires to be a number.
+    """
+    fixed = dict(filter(None, map(_fixed_symbol, module.symbols.constraints)))
+    if not substitutions and not fixed:
+        return
+    of_inputs = symbols_in(v.type for graph in all_graphs(module) for v in graph.inputs)
+    found = {name: dim for name, dim in substitutions.items() if name not in of_inputs}
+    for name in found:
+        dim = _resolved(name, found)
+        if name not in names_in(dim):
+            bind_sizes(module, {name: dim})
+    bind_sizes(module, {name: number for name, number in fixed.items() if name in of_inputs})
+
+
+def _resolved(name: str, substitutions: Mapping[str, Dim]) -> Dim:
+    """The size that ``name`` stands for, in terms of symbols that are not substituted themselves."""
+    dim = substitutions[name]
+    for _ in substitutions:
+        if names_in(dim).isdisjoint(substitutions):
+            break
+        dim = substitute(dim, substitutions)
+    return dim
+
+
+def fixed_size(constraint: Constraint) -> tuple[Dim, int] | None:
+    """The size that ``constraint`` requires to be a number, and that number."""
+    sides = constraint.left, constraint.right
+    for dim, number in (sides, sides[::-1]):
+        if constraint.relation == "==" and isinstance(number, int) and isinstance(dim, Expr):
+            return dim, number
+    return None
+
+
+def _fixed_symbol(constraint: Constraint) -> tuple[str, int] | None:
+    """The symbol that ``constraint`` requires to be a number, and that number."""
+    dim, number = fixed_size(constraint) or (0, 0)
+    return (str(dim), number) if str(dim).isidentifier() else None

@@ -5,6 +5,7 @@ PyTorch.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 import subprocess
 import sys
@@ -410,7 +411,8 @@ def test_other_files_of_pytorch(tmp_path: Path) -> None:
     torch.save(module, whole)
     close(gw.compile(scripted, (x,))(x), module(x).detach())
     refused = graphwright("compile", scripted)
-    assert refused.exit_code == 1 and "gw.compile(module, (x,))" in refused.output
+    assert refused.exit_code == 1 and refused.output.startswith(f"error: {scripted}: ")
+    assert "gw.compile(module, (x,))" in refused.output
     for file in (pickled, whole):
         with pytest.raises(gw.ModelError, match=r"(?s)pickled objects.*load the state dict"):
             gw.compile(file, (x,))
@@ -418,6 +420,16 @@ def test_other_files_of_pytorch(tmp_path: Path) -> None:
     (tmp_path / "script.pt").write_bytes((tmp_path / "script.pt").read_bytes()[:-300])
     with pytest.raises(gw.ModelError, match="PyTorch cannot read it"):
         gw.compile(scripted, (x,))
+
+
+def test_damaged_programs_have_one_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    module, x = nn.Linear(4, 4), torch.randn(2, 4)
+    file = tmp_path / "m.pt2"
+    torch.export.save(torch.export.export(module, (x,)), file)
+    file.write_bytes(file.read_bytes()[:-300])
+    with pytest.raises(gw.ModelError, match="PyTorch cannot read it"):
+        gw.compile(file)
+    assert all(record.levelno < logging.WARNING for record in caplog.records)
 
 
 @pytest.mark.parametrize(

@@ -66,11 +66,12 @@ def read_source(
     """The module of ``source``. A torch.nn.Module is first exported with ``torch.export`` for these
     arguments. Raises ModelError.
     """
-    named, is_own = dynamic_shapes, isinstance(source, Path)
+    named, is_own, where = dynamic_shapes, isinstance(source, Path), ""
     if isinstance(source, Path):
+        where = terminal(str(source))
         source = load(source)
     if isinstance(source, torch.jit.ScriptModule):
-        source = converted(source, inputs, kwargs, dynamic_shapes)
+        source = converted(source, inputs, kwargs, dynamic_shapes, where)
         inputs = kwargs = dynamic_shapes = None
     if isinstance(source, torch.nn.Module):
         if inputs is None and kwargs is None:
@@ -111,7 +112,7 @@ def load(path: Path) -> TorchSource:
     """
     kind = kind_of_file(path)
     try:
-        with _quiet():
+        with _quiet(), _without_log("torch.export"):
             source: TorchSource = (
                 torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
                 if kind is TORCHSCRIPT
@@ -131,10 +132,13 @@ def converted(
     inputs: Sequence[Any] | None,
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
+    where: str,
 ) -> ExportedProgram:
-    """A TorchScript module converted by PyTorch to a program for these sizes only. Raises ModelError."""
+    """A TorchScript module, from the file ``where``, converted by PyTorch to a program for these sizes only.
+    Raises ModelError.
+    """
     if inputs is None and kwargs is None:
-        raise _no_examples("TorchScript, which has no types of its inputs,")
+        raise _no_examples("TorchScript, which has no types of its inputs,", where)
     if dynamic_shapes is not None:
         message = "PyTorch converts TorchScript only for the sizes of the examples"
         raise ModelError(Diagnostic("examples", message, hint="export the module that it was made from"))
@@ -144,10 +148,10 @@ def converted(
         return exported
 
 
-def _no_examples(what: str) -> ModelError:
+def _no_examples(what: str, where: str = "") -> ModelError:
     hint = "as in gw.compile(module, (x,)), or (x,), {'mask': mask}"
     message = f"compiling {what} needs example arguments of its forward"
-    return ModelError(Diagnostic("examples", message, hint=hint))
+    return ModelError(Diagnostic("examples", message, where, hint))
 
 
 def eager_outputs(path: Path, feeds_for: Callable[[Module], Mapping[str, Array]]) -> dict[str, Array]:
@@ -209,14 +213,22 @@ def _refusals(name: str) -> Iterator[None]:
     """Converts exceptions of ``torch.export`` for ``name`` to ModelError, and disables the log of PyTorch
     about them.
     """
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    was_disabled, logger.disabled = logger.disabled, True
     try:
-        yield
+        with _without_log("torch._subclasses.fake_tensor"):
+            yield
     except MemoryError:
         raise
     except Exception as error:  # code of the module runs, and can raise anything
         raise ModelError(_refusal(error, name)) from error
+
+
+@contextmanager
+def _without_log(name: str) -> Iterator[None]:
+    """Disables a logger of PyTorch, which logs errors that it also raises."""
+    logger = logging.getLogger(name)
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
     finally:
         logger.disabled = was_disabled
 

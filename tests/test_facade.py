@@ -200,6 +200,16 @@ def test_files_that_cannot_be_read() -> None:
         gw.plugins.load(f"{UNREADABLE}/m.py")
 
 
+def test_symbolic_links_that_lead_nowhere(tmp_path: Path) -> None:
+    dangling, circular = tmp_path / "dangling.onnx", tmp_path / "circular.onnx"
+    dangling.symlink_to("blobs/1")
+    circular.symlink_to(circular.name)
+    with pytest.raises(gw.ModelError, match="is a symbolic link to blobs/1, which is not there"):
+        gw.compile(dangling)
+    with pytest.raises(gw.ModelError, match="cannot be read: Too many levels of symbolic links"):
+        gw.compile(circular)
+
+
 def test_a_package_that_is_imported_again() -> None:
     """Some tools remove packages from ``sys.modules``, to load changed files."""
     code = """

@@ -43,27 +43,34 @@ def read(source: Source, external_data: Path | None = None) -> tuple[onnx.ModelP
 def _from_path(path: Path, external_data: Path | None) -> tuple[onnx.ModelProto, ModelFiles]:
     shown = terminal(str(path))
     try:
-        mode = path.stat().st_mode if path.exists() else 0
+        mode = path.stat().st_mode
         if stat.S_ISFIFO(mode):
             return _from_bytes(path.read_bytes(), shown, ModelFiles(None, extra_folder=external_data))
         if not stat.S_ISREG(mode):
-            raise _not_a_file(path, shown, is_there=bool(mode))
+            raise _not_a_file(path, shown)
         files = ModelFiles(path.parent, extra_folder=external_data, path=path)
         files.note(path)
         with path.open("rb") as file:
             return _parsed(_mapped(file), shown, files)
+    except FileNotFoundError as error:
+        raise _missing(path, shown) from error
     except (OSError, ValueError) as error:
         reason = terminal(str(getattr(error, "strerror", None) or error))
         raise ModelError(Diagnostic("file", f"cannot be read: {reason}", shown)) from error
 
 
-def _not_a_file(path: Path, shown: str, is_there: bool) -> ModelError:
+def _not_a_file(path: Path, shown: str) -> ModelError:
     kind = kind_of_file(path) if path.is_dir() else None
     if kind is not None:
         return ModelError(Diagnostic("file", f"is {kind.what}, not an ONNX model", shown, kind.advice))
-    if is_there:
-        return ModelError(Diagnostic("file", "is not a regular file", shown, "give the path of a file"))
-    return ModelError(Diagnostic("file", "there is no such file", shown, "check the path"))
+    return ModelError(Diagnostic("file", "is not a regular file", shown, "give the path of a file"))
+
+
+def _missing(path: Path, shown: str) -> ModelError:
+    if not path.is_symlink():
+        return ModelError(Diagnostic("file", "there is no such file", shown, "check the path"))
+    message = f"is a symbolic link to {terminal(os.readlink(path))}, which is not there"
+    return ModelError(Diagnostic("file", message, shown, "fetch the file again"))
 
 
 def _from_file(file: BinaryIO, external_data: Path | None) -> tuple[onnx.ModelProto, ModelFiles]:

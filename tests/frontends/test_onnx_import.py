@@ -520,3 +520,12 @@ def test_a_subgraph_of_an_op_that_has_a_body_reads_outer_values(outer: str) -> N
     added = {"x": X, "weight": np.array([1, 2, 3], np.float32), "computed": -X}[outer]
     (y,) = evaluate_module(load(onnx.parser.parse_model(text)), [X])
     np.testing.assert_array_equal(y, np.concatenate([row + added for row in np.split(X, 2)]))
+
+
+def test_lack_of_memory_is_not_a_fault_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(graph, "_imported", fail)
+    with pytest.raises(MemoryError, match="no room"):
+        load(model_of([toy("Scale", ["x"], ["y"])], [tensor_info("x", [2])]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -222,6 +223,16 @@ def test_unknown_symbol_and_damaged_objects(library: _native.Library, tmp_path: 
             _native.load_library(damaged)
     with pytest.raises(_native.LoadError):
         _native.open_library(str(tmp_path / "absent.so"))
+
+
+def test_an_object_for_which_there_is_no_room(tmp_path: Path) -> None:
+    data, before = build_kernels(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(MemoryError, match=r"of \d+ bytes cannot be written to memory: File too large"):
+            _native.load_library(data)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_the_program_keeps_its_library_and_weights(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ class GraphReader:
             pass
         except Fault as fault:
             self.report.add(fault, location)
-        except LimitExceeded:
+        except (LimitExceeded, MemoryError):
             raise
         except ModelError as error:
             self.report.extend(error.diagnostics)

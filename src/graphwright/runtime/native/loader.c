@@ -55,14 +55,14 @@ void *gw_load_memory(const void *data, size_t size, gw_error *error) {
     void *handle = NULL;
     int file = memory_file();
     if (file < 0) {
-        gw_fail(error, GW_E_LOAD, "no file in memory for a shared object: %s", strerror(errno));
+        gw_fail(error, GW_E_MEMORY, "no file in memory for a shared object: %s", strerror(errno));
         return NULL;
     }
     own_path(path, sizeof path, file);
     if (write_all(file, data, size))
         handle = open_object(path, error);
     else
-        gw_fail(error, GW_E_LOAD, "a shared object of %zu bytes cannot be written to memory: %s", size,
+        gw_fail(error, GW_E_MEMORY, "a shared object of %zu bytes cannot be written to memory: %s", size,
                 strerror(errno));
     close(file);
     return handle;

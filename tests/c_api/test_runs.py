@@ -20,6 +20,7 @@ from tests.runtime.host_program.models import MODELS
 from tests.runtime.host_program.test_models import assert_same, expected
 from tests.runtime.test_entries import LENGTH, WEIGHT, compiled, feeds
 from tests.runtime.test_states import counter
+from tests.threads import in_threads
 
 Array = np.ndarray[Any, Any]
 OPTIONS = gw.CompileOptions(threads=1)
@@ -316,27 +317,17 @@ def test_a_callback_that_waits_for_its_own_request_is_refused(package: Path) -> 
 
 
 def test_runs_of_several_threads(package: Path) -> None:
-    faults: list[object] = []
-
     def work(seed: int) -> None:
         x = rows(seed + 1, seed)
-        try:
-            with Request(model) as request:
-                for _ in range(50):
-                    request.feed(x)
-                    check(C.gw_request_run(request.handle))
-                    check_scores(request.results(), x)
-        except Exception as error:
-            faults.append(error)
+        with Request(model) as request:
+            for _ in range(50):
+                request.feed(x)
+                check(C.gw_request_run(request.handle))
+                check_scores(request.results(), x)
 
     with Model(package) as model:
         check(C.gw_model_set_threads(model.handle, 2))
-        workers = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    assert faults == []
+        in_threads(work, range(8))
 
 
 def test_texts_belong_to_their_thread(package: Path) -> None:

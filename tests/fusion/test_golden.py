@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from graphwright import ops
@@ -15,10 +14,8 @@ from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.switches import RuleSet
 from graphwright.ir.build import new_graph
 from graphwright.ir.builtin.fused import Fused
-from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
-from graphwright.ir.symbols import evaluate, symbol
-from graphwright.ir.text import parse_module, print_module
+from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, tensor
 from graphwright.ir.verify import verify
 from graphwright.ops.core.binary import Add
@@ -29,6 +26,7 @@ from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
 from graphwright.targets.cpu.limits import LIMITS
 from graphwright.targets.cpu.target import TARGETS
+from tests.golden_modules import check_golden
 
 ops.load()
 CASES = sorted((Path(__file__).parent / "golden").glob("*.before"))
@@ -42,15 +40,7 @@ def fused(module: Module) -> Record:
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
 def test_fusion_gives_the_expected_text(path: Path, golden: Callable[[Path, str], None]) -> None:
-    before, module = parse_module(path.read_text()), parse_module(path.read_text())
-    record = fused(module)
-    given = print_module(module) + "".join(f"// {reason}\n" for reason in record.reasons)
-    golden(path.with_suffix(".expected"), given)
-    rng = np.random.default_rng(0)
-    shapes = [[evaluate(d, {"N": 2}) for d in v.type.dims] for v in before.main.inputs]
-    feeds = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
-    for a, b in zip(evaluate_module(before, feeds), evaluate_module(module, feeds), strict=True):
-        np.testing.assert_array_equal(a, b)
+    check_golden(path, fused, {"N": 2}, golden)
 
 
 def test_a_region_holds_a_limited_number_of_nodes() -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from graphwright import ops
 from graphwright.cost.machine import MACHINES
 from graphwright.fusion.fuse import Fuse
-from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module
-from graphwright.ir.symbols import evaluate
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.verify import verify
 from graphwright.layout.assign import AssignLayouts, forget_layouts
@@ -23,6 +20,7 @@ from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
 from graphwright.passes.remove_noops import RemoveNoops
 from graphwright.targets.cpu.target import TARGETS
+from tests.golden_modules import check_golden
 
 ops.load()
 CASES = sorted((Path(__file__).parent / "golden").glob("*.before"))
@@ -37,15 +35,7 @@ def assigned(module: Module) -> Record:
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
 def test_layouts_are_as_expected(path: Path, golden: Callable[[Path, str], None]) -> None:
-    before, module = parse_module(path.read_text()), parse_module(path.read_text())
-    record = assigned(module)
-    given = print_module(module) + "".join(f"// {reason}\n" for reason in record.reasons)
-    golden(path.with_suffix(".expected"), given)
-    rng = np.random.default_rng(0)
-    shapes = [[evaluate(d, {"N": 2, "H": 3}) for d in v.type.dims] for v in before.main.inputs]
-    feeds = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
-    for a, b in zip(evaluate_module(before, feeds), evaluate_module(module, feeds), strict=True):
-        np.testing.assert_array_equal(a, b)
+    check_golden(path, assigned, {"N": 2, "H": 3}, golden)
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)

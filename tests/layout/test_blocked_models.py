@@ -11,7 +11,7 @@ import pytest
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.cost.predict import Work
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import new_graph
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
@@ -31,6 +31,7 @@ from graphwright.ops.nn.lrn import LRN
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.resize import Resize
 from tests.isas import RUNNABLE
+from tests.layout.stack import ImageStack
 
 SIZES = {"N": 2, "H": 13}
 STEPS = 7
@@ -43,20 +44,7 @@ def _blocks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs.LayoutCosts, "transfer_ns", lambda costs, value: 1e-3)
 
 
-class Stack:
-    """An image that random ops are put on."""
-
-    def __init__(self, b: Builder, random: Random, image: Value) -> None:
-        self.b, self.random, self.image = b, random, image
-        self.seed = np.random.default_rng(random.randrange(1000))
-
-    @property
-    def channels(self) -> int:
-        return int(self.image.type.dims[1])  # type: ignore[arg-type]
-
-    def weights(self, *shape: int) -> Value:
-        return self.b.const((self.seed.normal(size=shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32))
-
+class Stack(ImageStack):
     def convolution(self) -> Value:
         kernel, stride = self.random.choice([1, 3, 3, 5]), self.random.choice([1, 1, 2])
         features = self.random.choice([1, 5, 16, 24, 37])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import new_graph
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
@@ -28,6 +28,7 @@ from graphwright.ops.nn.channels_last_conv import ChannelsLastConv
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.max_pool import MaxPool
 from tests.isas import RUNNABLE
+from tests.layout.stack import ImageStack
 
 STEPS = 4
 
@@ -38,19 +39,8 @@ def _transposes_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LayoutCosts, "transfer_ns", lambda costs, value: 1e9)
 
 
-class Stack:
+class Stack(ImageStack):
     """Images that random ops are put on; the windows of all fit into any image."""
-
-    def __init__(self, b: Builder, random: Random, image: Value) -> None:
-        self.b, self.random, self.image = b, random, image
-        self.seed = np.random.default_rng(random.randrange(1000))
-
-    @property
-    def channels(self) -> int:
-        return int(self.image.type.dims[1])  # type: ignore[arg-type]
-
-    def weights(self, *shape: int) -> Value:
-        return self.b.const((self.seed.normal(size=shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32))
 
     def window(self, group: int = 1) -> tuple[Conv, tuple[int, int]]:
         """With more padding than its kernel needs, so that no image is too small."""

@@ -26,6 +26,7 @@ from graphwright.runtime.executor import NoFastPath, Shapes
 from graphwright.runtime.host_program.executor import HostProgramExecutor
 from tests.executables import dispatch, targets
 from tests.package.models import Classifier, onnx_model, rank_by_size
+from tests.threads import in_threads
 
 FLOAT = TensorProto.FLOAT
 
@@ -245,11 +246,7 @@ class TestDispatch:
             together.wait(60)
             executor.run([np.ones(size)], None, 1)
 
-        threads = [threading.Thread(target=work, args=(size,)) for size in (1, 2, 3, 3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        in_threads(work, (1, 2, 3, 3))
         assert len(compiled) == 1 and executor.stats()["runs"] == 4
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Callable
 from itertools import pairwise
 from statistics import median
@@ -17,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 import graphwright as gw
 from graphwright.torch import backend, report
 from tests.resident import resident
+from tests.threads import in_threads
 from tests.torch.support import close, compiled
 
 
@@ -323,11 +323,7 @@ def test_a_compiled_module_runs_in_several_threads() -> None:
                 if not torch.allclose(run(x), model(x), rtol=1e-4, atol=1e-5):
                     wrong.append(seed)
 
-    workers = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    in_threads(work, range(8))
     assert not wrong
 
 

@@ -17,6 +17,7 @@ from torch import nn
 
 import graphwright as gw
 from graphwright.torch import compiled_graph
+from tests.threads import in_threads
 from tests.torch.support import close, compiled
 
 
@@ -170,11 +171,7 @@ def test_the_first_call_from_eight_threads() -> None:
                 if not torch.allclose(run(x), model(x), rtol=1e-4, atol=1e-5):
                     wrong.append(seed)
 
-    workers = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    in_threads(work, range(8))
     assert not wrong
     assert gw.torch.report(run)[-1].compilations == 1
 

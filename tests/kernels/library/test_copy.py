@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphwright.kernels.movement import copy
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
 from tests.kernels.library.harness import call, load
+from tests.kernels.library.movement import DTYPES, few, random
 
-DTYPES = (np.uint8, np.int16, np.float32, np.int64, np.complex128)
 AXIS = st.sampled_from([0, 1, 2, 3, 5, 7, 16, 17, 33])
-few = partial(settings, deadline=None, max_examples=40)
-
-
-def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: type) -> AnyArray:
-    return rng.integers(0, 255, shape).astype(dtype)
 
 
 def run_copy(isa: Isa, src: AnyArray, view: AnyArray, out: AnyArray, out_view: AnyArray) -> list[AnyArray]:

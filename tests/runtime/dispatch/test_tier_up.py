@@ -28,6 +28,7 @@ from graphwright.runtime.dispatch.executor import DispatchExecutor
 from graphwright.runtime.dispatch.tier_up import TierUp
 from graphwright.runtime.executor import NoFastPath, Shapes
 from tests.package.models import Classifier
+from tests.threads import in_threads
 
 Array = np.ndarray[Any, Any]
 SECONDS = 120.0
@@ -200,11 +201,7 @@ def test_closing_stops_a_build_and_makes_no_more(hot: TierUpOf) -> None:
 
 def test_many_threads(hot: TierUpOf) -> None:
     device = hot(lambda shapes, build: Doubles())
-    threads = [threading.Thread(target=runs, args=(device, size, 300)) for size in (1, 2, 1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda size: runs(device, size, 300), (1, 2, 1, 2))
     assert device.wait(SECONDS) and sorted(variants(device)) == [1, 2]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from graphwright.runtime.executor import RunError
 from graphwright.tools.reports.host_program_table import show_host_program
 from tests.executables import host_program
 from tests.ops.loops import GOES_ON, NUMBER, body, compiled, const, info, model, node
+from tests.threads import in_threads
 
 from .repeats import NO_LIMIT, Repeat, repeats
 
@@ -245,20 +245,11 @@ def test_reports_tell_what_runs_natively(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_runs_in_several_threads() -> None:
     model = compiled(growing(node("Concat", "c x", "c2", axis=0)), "cpu")
-    faults: list[Exception] = []
 
     def work(seed: int) -> None:
         x = np.full(2, seed, np.float32)
-        try:
-            for trips in range(0, 60, 7):
-                (found,) = model.run({"T": np.array(trips), "c0": x, "x": x}).values()
-                np.testing.assert_array_equal(found, np.full(2 * (trips + 1), seed))
-        except Exception as error:
-            faults.append(error)
+        for trips in range(0, 60, 7):
+            (found,) = model.run({"T": np.array(trips), "c0": x, "x": x}).values()
+            np.testing.assert_array_equal(found, np.full(2 * (trips + 1), seed))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not faults
+    in_threads(work, range(4))

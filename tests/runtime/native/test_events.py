@@ -6,7 +6,6 @@ import mmap
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from graphwright.runtime.events.recording import Events, Recording, event_type
 from graphwright.runtime.events.task_calls import task_calls
 from graphwright.support.event_sink import EventKind, record_node
 from tests.runtime.native.handmade import Builder, affine_chain, load, wide
+from tests.threads import in_threads
 
 THREADS = (1, 2, 3)
 HEAVY = 1_000_000
@@ -199,14 +199,6 @@ def test_buffers_grow_by_parts(library: _native.Library) -> None:
     assert (np.diff(thread.events["end"]) >= 0).all()
 
 
-def in_threads(count: int, work: Callable[[int], None]) -> None:
-    threads = [threading.Thread(target=work, args=(index,), name=f"caller {index}") for index in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 def test_several_models_on_several_threads(library: _native.Library, threads: int) -> None:
     models = [load(affine_chain(3), library), load(wide(4, HEAVY), library)]
@@ -217,7 +209,7 @@ def test_several_models_on_several_threads(library: _native.Library, threads: in
             models[index % 2].run([numbers(200)], threads=threads)
 
     with Recording() as recording:
-        in_threads(4, work)
+        in_threads(work, range(4))
     events = recording.events()
     assert counts(events)[EventKind.RUN] == 100 and events.lost == 0
     calls = task_calls(events)
@@ -237,7 +229,7 @@ def test_recordings_of_several_threads_have_one_sink(library: _native.Library) -
         own = [each for each in events.threads if each.thread == threading.get_native_id()]
         found.append(sum((each.events["kind"] == EventKind.PIECE).sum() for each in own))
 
-    in_threads(4, work)
+    in_threads(work, range(4))
     assert found == [40] * 4 and not _native.is_recording()
 
 

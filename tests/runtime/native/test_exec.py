@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +23,7 @@ from graphwright.lower.tasks import (
 from graphwright.runtime.events.recording import Recording
 from graphwright.runtime.events.task_calls import task_calls
 from tests.runtime.native.handmade import Builder, affine_chain, affine_chain_value, load, wide, wide_value
+from tests.threads import in_threads
 
 THREADS = (1, 2, 3)
 HEAVY = 1_000_000
@@ -384,23 +384,6 @@ def test_arenas_grow_and_are_shared_by_shapes(library: _native.Library) -> None:
     assert model.stats()["contexts"] == 1
 
 
-def run_in_threads(count: int, work: Callable[[int], object]) -> None:
-    faults: list[BaseException] = []
-
-    def guarded(index: int) -> None:
-        try:
-            work(index)
-        except BaseException as fault:
-            faults.append(fault)
-
-    workers = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not faults, faults[0]
-
-
 @pytest.mark.parametrize("threads", THREADS)
 def test_concurrent_runs(library: _native.Library, threads: int) -> None:
     model, other = load(wide(7, HEAVY), library), load(affine_chain(7, HEAVY), library, plan_cache=2)
@@ -411,7 +394,7 @@ def test_concurrent_runs(library: _native.Library, threads: int) -> None:
             np.testing.assert_array_equal(model.run([x], threads=threads)[0], wide_value(x, 7))
             np.testing.assert_array_equal(other.run([x], threads=threads)[0], affine_chain_value(x, 7))
 
-    run_in_threads(5, work)
+    in_threads(work, range(5))
     assert model.stats()["runs"] == 300
 
 
@@ -462,7 +445,7 @@ def test_a_host_call_reads_and_writes_buffers(library: _native.Library, threads:
     for _ in range(10):
         np.testing.assert_array_equal(model.run([x], threads=threads)[0], (x * 2) ** 2 * 2)
     assert model.stats()["host_calls"] == 10
-    run_in_threads(3, lambda _: [model.run([x], threads=threads) for _ in range(10)])
+    in_threads(lambda _: [model.run([x], threads=threads) for _ in range(10)], range(3))
     assert model.stats()["host_calls"] == 40
 
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from graphwright.compiling import load_plugins, recompile, recompiler, use_plugins
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, OptionError, PackageError, ToolchainError, UnknownOpError
+from graphwright.lazy_compiler import load_plugins, recompile, recompiler, use_plugins
 from graphwright.log import info, warn_once
 from graphwright.option_values import DEVICES
 from graphwright.package.archive import source_name

@@ -17,11 +17,11 @@ from graphwright.errors import ModelError
 from graphwright.fusion.rules.switches import rule_set
 from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.clone import clone_module
-from graphwright.ir.equal import structurally_equal
 from graphwright.ir.graph import Module
 from graphwright.ir.hints import KEY
 from graphwright.ir.refusal import Code
 from graphwright.ir.text import parse_module, print_module
+from graphwright.ir.text.equal import structurally_equal
 from graphwright.passes.base import nodes_of
 
 from .support import decided, module_of

@@ -27,7 +27,7 @@ RUN = """
 import sys
 
 ALLOWED = (
-    "graphwright._native graphwright.config graphwright.errors graphwright.loading graphwright.compiling "
+    "graphwright._native graphwright.config graphwright.errors graphwright.loading graphwright.lazy_compiler "
     "graphwright.executable graphwright.package graphwright.runtime graphwright.ir.arrays "
     "graphwright.ir.dtypes graphwright.ir.constants.deferred graphwright.ir.names "
     "graphwright.ir.constants.conversion graphwright.ir.constants.mapped graphwright.ir.pytree "

@@ -18,7 +18,7 @@ starts a comment. Attributes with default values are omitted. Text from the sour
 output is safe to show on a terminal.
 """
 
-from graphwright.ir.equal import structurally_equal
+from graphwright.ir.text.equal import structurally_equal
 from graphwright.ir.text.parse import parse_module, parse_op
 from graphwright.ir.text.printer import Listing, print_graph, print_module, print_node, print_op
 

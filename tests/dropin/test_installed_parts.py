@@ -96,6 +96,20 @@ def test_parts_give_what_they_give_on_onnx_runtime(name: str, tmp_path: Path) ->
             np.testing.assert_array_equal(one_array, other_array)
 
 
+def test_every_module_of_capi_can_be_imported() -> None:
+    """Those that graphwright lacks are the installed package's; the others stay graphwright's."""
+    folder = Path(onnxruntime.__file__).parent / "capi"
+    names = [file.stem for file in folder.glob("[!_]*.py")]
+    assert "onnxruntime_validation" in names
+    lines = [f"import onnxruntime.capi.{name}" for name in names]
+    lines.append("from onnxruntime.capi import onnxruntime_pybind11_state as state, onnxruntime_validation")
+    lines.append("print(state.__file__, onnxruntime_validation.__file__)")
+    done = run("\n".join([INSTALL, *lines]))
+    assert done.returncode == 0, done.stderr
+    state, other = done.stdout.split()
+    assert "graphwright" in state and Path(other).parent == folder
+
+
 def test_examples_of_the_installed_package() -> None:
     script = "from onnxruntime.datasets import get_example\nprint(get_example('sigmoid.onnx'))"
     done = run(INSTALL + script)

@@ -31,6 +31,15 @@ def load(name: str, namespace: dict[str, Any]) -> None:
     exec(code, namespace)  # the package that the user installed
 
 
+def extend(name: str, path: list[str]) -> None:
+    """Appends the folder of the part in the installed package, if there is one, to the part's ``path`` here:
+    submodules that graphwright lacks come from there.
+    """
+    folder = _folder(name)
+    if folder is not None:
+        path.append(str(folder))
+
+
 def available(name: str) -> bool:
     """Whether :func:`load` finds the files of the module."""
     return _folder(name) is not None

@@ -125,7 +125,9 @@ def of_two(**info: Any) -> bytes:
     node = helper.make_node(
         info.get("op", "Add"), info.get("reads", ["a", "b"]), ["t"], **info.get("made", {})
     )
-    made: bytes = built([node], inputs, [("t", F32, [3])], opset=info.get("opset", 17)).SerializeToString()
+    model = built([node], inputs, [(info.get("gives", "t"), F32, [3])], opset=info.get("opset", 17))
+    model.opset_import.extend(helper.make_opsetid(domain, 1) for domain in info.get("domains", ()))
+    made: bytes = model.SerializeToString()
     return made
 
 
@@ -143,7 +145,11 @@ def of_two(**info: Any) -> bytes:
         onnx.load_from_string(sums()),
         of_two(op="Nope"),
         of_two(made={"domain": "org.example.other"}),
+        of_two(made={"domain": "org.example.other"}, domains=["org.example.other"]),
+        of_two(op="Nope", made={"domain": "com.microsoft"}, domains=["com.microsoft"]),
+        of_two(op="Nope", made={"domain": "ai.onnx.ml"}, domains=["ai.onnx.ml"]),
         of_two(reads=["a", "missing"]),
+        of_two(gives="missing"),
         of_two(inputs=[("a", F32, [3]), ("b", I64, [3])]),
         of_two(inputs=[("a", F32, [3]), ("b", F32, [4])]),
         of_two(op="Relu", reads=["a"], made={"foo": 3}),
@@ -164,6 +170,15 @@ def test_an_unknown_op_names_the_variable_that_loads_plugins() -> None:
     """A package that imports onnxruntime has no command line to add --plugin to."""
     with pytest.raises(state.InvalidGraph, match=r"Nope at opset 17 [\s\S]*GRAPHWRIGHT_PLUGINS"):
         ours.InferenceSession(of_two(op="Nope"))
+
+
+def test_an_op_of_a_library_has_the_words_of_onnx_runtime() -> None:
+    other = "org.example.other"
+    model = of_two(made={"domain": other}, domains=[other])
+    words = rf"Fatal error: {other}:Add\(-1\) is not a registered function/op"
+    for engine in (ours, theirs):
+        with pytest.raises(Exception, match=words):
+            engine.InferenceSession(model)
 
 
 def test_arguments_of_the_wrong_kind(pair: dict[ModuleType, Any]) -> None:

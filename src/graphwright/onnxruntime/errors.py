@@ -102,6 +102,9 @@ _OF_MODEL: Final[dict[str, type[Status]]] = {
 }
 """By the code of the first fault of a model; all other codes are Fail."""
 
+_STANDARD: Final = frozenset({"", "ai.onnx.ml", "ai.onnx.training"})
+"""The domains in which ONNX's checker looks for an op. ONNX Runtime has another error for the others."""
+
 
 @contextmanager
 def translated(first: Callable[[], str] = str) -> Iterator[None]:
@@ -119,8 +122,11 @@ def translated(first: Callable[[], str] = str) -> Iterator[None]:
 
 def status_of(error: GraphwrightError, first: str = "") -> Status:
     """The exception that ONNX Runtime has for ``error``, whose text follows ``first``."""
-    kind = _class_of(error, error.diagnostics[0] if error.diagnostics else Diagnostic("", ""))
-    return kind(f"{first}{error}")
+    fault = error.diagnostics[0] if error.diagnostics else Diagnostic("", "")
+    domain, _, op = fault.message.partition(" ")[0].rpartition(".")
+    if fault.code == "unsupported-op" and domain not in _STANDARD:
+        return Fail(f"Fatal error: {domain}:{op}(-1) is not a registered function/op\n{error}")
+    return _class_of(error, fault)(f"{first}{error}")
 
 
 def _class_of(error: GraphwrightError, first: Diagnostic) -> type[Status]:
@@ -135,6 +141,8 @@ def _class_of(error: GraphwrightError, first: Diagnostic) -> type[Status]:
         return _of_file(first)
     if first.code == "opset" and first.where != "the model":
         return InvalidGraph
+    if first.where == "the model's outputs":
+        return Fail
     return _OF_MODEL.get(first.code, Fail)
 
 

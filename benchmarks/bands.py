@@ -85,7 +85,7 @@ def compiled(model: onnx.ModelProto, threads: int, rows: int | None = None) -> t
     def parts(isa: Isa, forms: Sequence[Sequence[Costed]]) -> list[slice]:
         if rows is None:
             return worth_banding(isa, forms)
-        return [slice(0, None)] if rows else []
+        return [slice(0, len(forms[0]))] if rows else []
 
     with (
         mock.patch.object(chains, "rows_of_band", rows_taken),

@@ -53,6 +53,7 @@ RULES_BY_OP = {
     "layout/channels_last_forms.py": "Transpose, convolutions and products",
     "layout/convolution_costs.py": "what blocked convolutions save",
     "layout/pool_costs.py": "what blocked pooling saves",
+    "layout/row_stores.py": "what the kernel of convolutions can store",
     "passes/algebraic.py": "identities of arithmetic",
     "passes/buckets.py": "the Case over buckets that it makes",
     "passes/byte_tables.py": "the tables that it makes",

@@ -17,6 +17,7 @@ from graphwright.layout.choose import LayoutChoice, choose_nodes
 from graphwright.layout.costs import LayoutCosts
 from graphwright.layout.forms import channel_axis, form_of, has_channels, loop_values
 from graphwright.layout.remarks import ROWS, CopyReasons, LayoutCopy, requests, value_name
+from graphwright.layout.row_stores import storing_rows
 from graphwright.layout.trans_data import TransData
 from graphwright.passes.base import Known, Pass, Record
 from graphwright.records import dataclass
@@ -37,12 +38,12 @@ class AssignLayouts(Pass):
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["nodes on channel blocks"]
         for graph in [g for entry in module.graphs.values() for g in _graphs_of_kernels(entry)]:
-            if any(isinstance(node.op, TransData) for node in graph):
+            if any(is_blocked(value) for node in graph for value in node.outputs):
                 continue  # already assigned
             costs = LayoutCosts(self.lanes, self.machine, module.symbols)
             forms, refused = _forms(graph, costs, record)
             nodes = choose_nodes(graph, forms, costs.transfer_ns)
-            chosen = {node: form for node, form in forms.items() if node in nodes}
+            chosen = storing_rows({node: form for node, form in forms.items() if node in nodes}, costs)
             reasons = CopyReasons(forms, chosen, refused)
             _Rewrite(graph, self.lanes, record, reasons).run(chosen)
             record.notes += requests(chosen, blocks_name(self.lanes))
@@ -137,7 +138,7 @@ def _lay_out_region(node: Node, form: LayoutChoice, lanes: int) -> None:
     body = region_of(node)
     values = loop_values(body)
     rank = max(len(v.type.dims) for v in values)
-    for value in values:
+    for value in values if form.results else ():
         if has_channels(value, rank):
             axis, dims = channel_axis(value, rank), value.type.dims
             value.layout = Layout(tuple(range(len(dims))), ((axis, lanes),))

@@ -239,6 +239,24 @@ def test_results_in_planes(isa: Isa, planar: bool, cin: int, cout: int, size: in
 
 
 @each_isa
+@settings(max_examples=60, deadline=None)
+@given(
+    cin=st.integers(1, 40), cout=st.sampled_from([1, 7, 16, 24, 40, 64, 70]), h=st.integers(1, 20),
+    w=st.integers(1, 60), size=st.sampled_from([1, 3]), stride=st.integers(1, 2), at_end=st.booleans(),
+)  # fmt: skip
+@example(20, 64, 3, 9, 1, 1, True)
+def test_dense_planes(
+    isa: Isa, cin: int, cout: int, h: int, w: int, size: int, stride: int, at_end: bool
+) -> None:
+    window = Window((size, size), (stride, stride), (size // 2,) * 4)
+    x, weights, bias = operands(np.random.default_rng(cin), 2, 1, cin, cout, h, w, window)
+    case = Direct(isa, x, weights, bias, 1, window, act=1, into_planes=True, at_end=at_end)
+    whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+    assert_near(whole, np.maximum(reference(x, weights, bias, 1, window, 0), 0), size**2 * cin)
+    assert all(np.array_equal(whole, other) for other in others)
+
+
+@each_isa
 @pytest.mark.parametrize("split", [(2, 2), (1, 3), (2, 1)])
 @pytest.mark.parametrize("into_planes", [False, True])
 def test_channels_spread_over_pixels(isa: Isa, split: tuple[int, int], into_planes: bool) -> None:

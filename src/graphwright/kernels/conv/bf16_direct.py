@@ -21,6 +21,7 @@ from graphwright.kernels.conv import direct
 from graphwright.kernels.conv.blocked_tile import pair_families
 from graphwright.kernels.conv.direct import ABI, DirectArgs
 from graphwright.kernels.library.extent import Extent, dense
+from graphwright.kernels.library.transpose import transpose
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 
@@ -102,4 +103,4 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 def header(isa: Isa) -> str:
     """The generated header of ``bf16_direct.c``."""
     tile = '#include "conv/halves_tile.h"\n'
-    return "\n".join([ABI.c_text(), direct.constants(isa), tile, pair_families(isa)])
+    return "\n".join([ABI.c_text(), direct.constants(isa), tile, transpose(isa), pair_families(isa)])

@@ -15,6 +15,7 @@ bits.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import gcd
 from typing import Final
 
 from graphwright.cost.images import DIRECT, PLANAR, direct_work
@@ -288,9 +289,15 @@ def extent(isa: Isa, name: str, lanes: int, scratch: Dim, *, nhwc: bool = False)
     )
 
 
+def _planar_width(isa: Isa, blocks: int, most: int) -> int:
+    """The most pixels of a tile, up to ``most``, of which :data:`_HELD` has enough for whole vectors."""
+    return next(w for w in range(most, 0, -1) if isa.lanes // gcd(isa.lanes, w) * w * blocks <= _HELD)
+
+
 def constants(isa: Isa) -> str:
     """Sizes of bands, units and tiles, as C."""
     pixels, machine = widest(isa), isa.machine
+    planar = [_planar_width(isa, blocks, width) for blocks, width in enumerate(pixels, 1)]
     return f"""
 #define BAND_BYTES {_band_bytes(isa)}
 #define MIN_COLUMNS {_MIN_COLUMNS}
@@ -307,6 +314,7 @@ def constants(isa: Isa) -> str:
 #define STEPS {STEPS[-1]}
 #define MAX_BLOCKS {len(pixels)}
 #define TILE_PIXELS {", ".join(map(str, pixels))} /* of the widest tile of 1, 2, ... blocks */
+#define PLANAR_PIXELS {", ".join(map(str, planar))} /* the same if y is planar */
 #define WIDEST {max(pixels)}
 #define HELD {_HELD} /* about so many pixels of all blocks are collected before they are stored */
 

@@ -6,6 +6,9 @@
 #define GW_DIRECT_PASS_H
 
 #include "conv/direct.h"
+#include "library/unblock_row.h"
+
+enum { HELD_PIXELS = HELD > 2 * WIDEST ? HELD : 2 * WIDEST }; /* the most that are collected, of all blocks */
 
 /* One pass: up to MAX_BLOCKS output blocks of a band, for one block of input channels. */
 struct pass {
@@ -81,28 +84,39 @@ static int32_t store_blocked(const struct pass *p, float *tile, int64_t block, i
     return 0;
 }
 
-/* Stores a tile to planar y: channels become rows of pixels. */
-static int32_t store_planar(const struct pass *p, const float *tile, int64_t block, int64_t pixel,
-                            int64_t pixels, float *to) {
+/* Stores pixels of a block to planar y: channels become rows of pixels. */
+static int32_t store_planar(const struct pass *p, float *tile, int64_t block, int64_t pixel, int64_t pixels,
+                            float *to) {
     const struct conv *g = p->g;
-    const int64_t first = block * VL, channels = smaller(VL, g->s.cout - first);
-    float rows[VL][WIDEST] __attribute__((aligned(64)));
-    for (int64_t c = 0; c < channels; c++) {
-        float *row = g->hook.call ? rows[c] : to + channel_offset(&g->s, p->o->group, first + c, g->s.cout);
-        const int64_t step = g->hook.call ? 1 : g->s.y_w;
-        for (int64_t i = 0; i < pixels; i++)
-            row[i * step] = tile[i * VL + c];
+    const int64_t first = block * VL, channels = smaller(VL, g->s.cout - first), ld = HELD_PIXELS;
+    const int64_t channel = p->o->group * g->s.cout + first;
+    float rows[VL * HELD_PIXELS] __attribute__((aligned(64)));
+    if (g->hook.call) {
+        unblock_row(rows, ld, tile, channels, pixels);
+        return call_hook(&g->hook, rows, ld, p->o->image, channel, channels, pixel, pixels);
     }
-    return g->hook.call ? call_hook(&g->hook, rows[0], WIDEST, p->o->image, p->o->group * g->s.cout + first,
-                                    channels, pixel, pixels)
-                        : 0;
+    if (g->s.y_w == 1 && g->s.split_h == 1) {
+        unblock_row(to + channel * g->s.y_c, g->s.y_c, tile, channels, pixels);
+        return 0;
+    }
+    for (int64_t c = 0; c < channels; c++) {
+        float *row = to + channel_offset(&g->s, p->o->group, first + c, g->s.cout);
+        for (int64_t i = 0; i < pixels; i++)
+            row[i * g->s.y_w] = tile[i * VL + c];
+    }
+    return 0;
 }
 
 /* The number of tiles of `pixels` that are collected in L1 before they are stored: several, since each call
- * of a hook has a fixed cost. */
+ * of a hook has a fixed cost. If y is planar, rows of whole vectors fill cache lines. */
 static int64_t held_tiles(const struct pass *p, int64_t pixels) {
-    const int planar = p->g->s.y_lanes == 1; /* planar tiles are transposed one by one */
-    return planar ? 1 : larger(1, HELD / (pixels * p->blocks));
+    const int64_t most = larger(1, HELD / (pixels * p->blocks));
+    if (p->g->s.y_lanes != 1)
+        return most;
+    int64_t tiles = most;
+    while (tiles > 1 && tiles * pixels % VL != 0)
+        tiles--;
+    return tiles * pixels % VL == 0 ? tiles : most;
 }
 
 /* Passes tiles to the hook, or stores them where pixels are apart in y; blocks are `step` elements apart. */
@@ -135,7 +149,7 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
         t.add += down * s->r_h + right * VL;
     if (t.to)
         t.to += down * p->to_h + right * p->to_pixel;
-    float held[(HELD > 2 * WIDEST ? HELD : 2 * WIDEST) * VL] __attribute__((aligned(64)));
+    float held[HELD_PIXELS * VL] __attribute__((aligned(64)));
     float *to = t.to,
           *first = p->apart
                        ? held
@@ -171,7 +185,9 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
 /* The number of tiles of a row. */
 static int64_t row_tiles(const struct pass *p) {
     static const int8_t widest[MAX_BLOCKS] = {TILE_PIXELS};
-    return ceildiv(p->o->x1 - p->o->x0, widest[p->blocks - 1]);
+    static const int8_t planar[MAX_BLOCKS] = {PLANAR_PIXELS};
+    const int8_t *width = p->g->s.y_lanes == 1 ? planar : widest;
+    return ceildiv(p->o->x1 - p->o->x0, width[p->blocks - 1]);
 }
 
 /* Computes all tiles of a pass: each row is cut into tiles of nearly equal width. */

@@ -1,12 +1,13 @@
 /* Conversions between row-major and channel-blocked layouts: see reblock.py. */
 
-#include "library/sizes.h"
-
 #include "movement/reblock.gen.h"
+
+#include "library/unblock_row.h"
 
 /* n pixels of a row of 1 <= channels <= VL channels. */
 typedef void (*row_fn)(float *plain, int64_t plain_c, float *blocked, int64_t channels, int64_t n);
 
+/* blocked[i][c] = plain[c][i] for n pixels of 1 <= channels <= VL channels; other lanes become 0. */
 static void block_row(float *plain, int64_t plain_c, float *blocked, int64_t channels, int64_t n) {
     if (n < VL) {
         if (n == 1 && plain_c == 1)
@@ -18,24 +19,6 @@ static void block_row(float *plain, int64_t plain_c, float *blocked, int64_t cha
     for (int64_t i = 0; i < n; i += VL) {
         const int64_t at = smaller(i, n - VL);
         transpose(plain + at, plain_c, channels, VL, blocked + at * VL, VL);
-    }
-}
-
-static void unblock_row(float *plain, int64_t plain_c, float *blocked, int64_t channels, int64_t n) {
-    if (n < VL) {
-        float part[VL * VL] __attribute__((aligned(64)));
-        if (n == 1 && plain_c == 1) {
-            vf_store_n(plain, vf_load_n(blocked, channels), channels);
-            return;
-        }
-        transpose(blocked, VL, n, channels, part, VL);
-        for (int64_t c = 0; c < channels; c++)
-            vf_store_n(plain + c * plain_c, vf_load(part + c * VL), n);
-        return;
-    }
-    for (int64_t i = 0; i < n; i += VL) {
-        const int64_t at = smaller(i, n - VL);
-        transpose(blocked + at * VL, VL, VL, channels, plain + at, plain_c);
     }
 }
 

@@ -438,6 +438,27 @@ def test_hook_stores_a_tile(isa: Isa) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+@ISAS
+@pytest.mark.parametrize("count", range(1, 10))
+def test_hook_interleaves_any_number_of_rows(isa: Isa, count: int) -> None:
+    text = """kernel hook(tile: f32[rows, cols] strides(ld, 1) cache, out: f32[R, C])
+      sizes(batch, row0, rows, col0, cols, ld, R, C) {
+      vector c < cols {
+        serial r < rows { out[row0 + r, col0 + c] = tanh(tile[r, c]) }
+      }
+    }"""
+    kernel = parse_kernel(text)
+    library = load(compile_shared(emit_file([(kernel, "a hook")], isa), isa, toolchain()))
+    tile = np.random.default_rng(3).standard_normal((count, 40)).astype(np.float32)
+    out = guarded(np.zeros((count + 2, 40), np.float32))
+    buf, arg = (ctypes.c_void_p * 1)(out.ctypes.data), (ctypes.c_int64 * 2)(count + 2, 40)
+    numbers = [ctypes.c_int64(v) for v in (40, 0, 1, count, 3, 37)]
+    assert library.hook(buf, arg, ctypes.c_void_p(tile.ctypes.data), *numbers) == 0
+    expected = np.zeros((count + 2, 40))
+    expected[1:-1, 3:] = np.tanh(tile[:, :37].astype(np.float64))
+    np.testing.assert_allclose(out, expected, rtol=3e-7)
+
+
 HOSTILE = ("*/ int x; /*", "a\\\nb", "/* nested", "\u202e*/", "??/", 'quote " and %s', "end *\\\n/")
 
 

@@ -48,8 +48,8 @@ class Loops(Accumulations):
                 self.line(f"int64_t {axis} = {first};")
                 self.distributed_steps(loop, parts, axis, f"{end} - {axis}", 1)
             return
-        if self.goes_in_pairs(loop):
-            self.pairs(loop, axis, first, end)
+        if self.is_interleaved(loop):
+            self.interleaved(loop, axis, first, end)
             return
         increment = f"++{axis}" if loop.step == 1 else f"{axis} += {loop.step}"
         with self.block(f"for (int64_t {axis} = {first}; {axis} < {end}; {increment})"):
@@ -65,23 +65,26 @@ class Loops(Accumulations):
         lanes = self.lanes
         return lanes is not None and lanes.tail is None and loop.kind is Kind.SERIAL and loop.step == 1
 
-    def goes_in_pairs(self, loop: Loop) -> bool:
-        """Whether ``loop`` is inside a full vector step, and faster if two of its iterations are
+    def is_interleaved(self, loop: Loop) -> bool:
+        """Whether ``loop`` is inside a full vector step, and faster if some of its iterations are
         interleaved.
         """
         if self.lanes is None or not self.is_row_of_vectors(loop):
             return False
         return unrolling(loop, self.private_names(loop), 2) == 2 and stores_may_wait(loop, self.lanes.axis)
 
-    def pairs(self, loop: Loop, axis: str, first: str, end: str) -> None:
-        """Emits a loop with two iterations per step, whose stores are delayed until after both."""
+    def interleaved(self, loop: Loop, axis: str, first: str, end: str) -> None:
+        """Emits a loop with several iterations per step, whose stores are delayed until after all of them;
+        the rest takes two per step, and then one.
+        """
         with self.block(""):
             self.line(f"int64_t {axis} = {first};")
-            with self.block(f"for (; {axis} + 2 <= {end}; {axis} += 2)"), self.late():
-                for position in (axis, f"({axis} + 1)"):
-                    with self.block(""):
-                        self.scope.names[loop.axis] = position
-                        self.body(loop.body)
+            for count in sorted({self.copies(loop), 2}, reverse=True):
+                with self.block(f"for (; {axis} + {count} <= {end}; {axis} += {count})"), self.late():
+                    for position in (axis, *(f"({axis} + {k})" for k in range(1, count))):
+                        with self.block(""):
+                            self.scope.names[loop.axis] = position
+                            self.body(loop.body)
             with self.block(f"if ({axis} < {end})"):
                 self.scope.names[loop.axis] = axis
                 self.body(loop.body)

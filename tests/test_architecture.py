@@ -28,7 +28,7 @@ IMPORTS_BY_NAME = {
     "kernels/library/write.py": "all modules of a package, by the build",
     "onnxruntime/install.py": "the module that takes another's place",
     "ops/__init__.py": "all modules of a package",
-    "plugins.py": "users' modules",
+    "plugin_loading.py": "users' modules",
     "targets/registry.py": "all folders of a package",
     "tools/cli.py": "the module of a verb",
 }

@@ -79,7 +79,7 @@ test-torch:
 	@$(VENV)-torch/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/torch tests/frontends/torch $(PYTEST_ARGS)
 
 sizes: $(VENV)/.test
-	@$(BIN)/python -m pytest -q -m sweep -n $(JOBS) tests/ops/test_open_sizes.py tests/hostile_data $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -m sweep -n $(JOBS) tests/ops/test_dynamic_sizes.py tests/hostile_data $(PYTEST_ARGS)
 
 conformance: $(VENV)/.test
 	@$(BIN)/python -m tests.conformance

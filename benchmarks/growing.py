@@ -131,7 +131,7 @@ def joined(count: int) -> onnx.ModelProto:
     return draft.model((1, 16, 8, 8), features[-1])
 
 
-def open_sizes(count: int) -> onnx.ModelProto:
+def dynamic_sizes(count: int) -> onnx.ModelProto:
     """Shapes that are computed from an open one: a reshape to and fro with arithmetic for each."""
     draft, x = Draft(), "x"
     zero, four, rest, width = (draft.constant([n]) for n in (0, 4, -1, 16))
@@ -228,7 +228,7 @@ NODES: dict[str, Callable[[int], onnx.ModelProto]] = {
     "residual blocks": residual,
     "joined blocks": joined,
     "attention blocks": attention,
-    "open sizes": open_sizes,
+    "dynamic sizes": dynamic_sizes,
     "branches in a row": choices,
 }
 """By what repeats; each takes the number of nodes."""

@@ -171,10 +171,10 @@ def _image_axes(value: Value) -> tuple[int, int] | None:
     """The height and width axes of an image: the last two, or the middle two if only these are dynamic."""
     if value.type.rank != 4:
         return None
-    is_open = [isinstance(dim, Expr) for dim in value.type.dims]
-    if is_open[1] and is_open[2] and not is_open[3]:
+    is_dynamic = [isinstance(dim, Expr) for dim in value.type.dims]
+    if is_dynamic[1] and is_dynamic[2] and not is_dynamic[3]:
         return 1, 2
-    return (2, 3) if is_open[2] or is_open[3] else None
+    return (2, 3) if is_dynamic[2] or is_dynamic[3] else None
 
 
 def _given_axes(row: Row) -> set[tuple[str, int]]:

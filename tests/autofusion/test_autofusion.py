@@ -158,7 +158,7 @@ WINDOWS = {
 
 @pytest.mark.parametrize("size", [(5, 8), (6, 6), (7, 3), (9, 10)])
 @pytest.mark.parametrize("op", WINDOWS)
-def test_pads_of_open_sizes_are_computed(op: str, size: tuple[int, int]) -> None:
+def test_pads_of_dynamic_sizes_are_computed(op: str, size: tuple[int, int]) -> None:
     """The SAME padding of strided windows depends on the size of the image."""
     kind, operands, window = WINDOWS[op]
     source = onnx.parser.parse_model(f"""
@@ -175,7 +175,7 @@ def test_pads_of_open_sizes_are_computed(op: str, size: tuple[int, int]) -> None
 
 
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
-def test_positions_in_images_of_open_sizes_do_not_count_pads(mode: str) -> None:
+def test_positions_in_images_of_dynamic_sizes_do_not_count_pads(mode: str) -> None:
     source = onnx.parser.parse_model(f"""
         <ir_version: 8, opset_import: ["" : 17]> g (float[1, 2, h, w] x)
         => (float[1, 2, p, q] y, int64[1, 2, p, q] i)

@@ -55,7 +55,7 @@ g (float[n, {WIDTH}] x, float[n, k] z, int64[k] steps, float16[n] halves, bool[n
 
 
 def source() -> onnx.ModelProto:
-    """Products, rows, elements; floats of three widths, integers, truth values; two open sizes."""
+    """Products, rows, elements; floats of three widths, integers, truth values; two dynamic sizes."""
     model = onnx.parser.parse_model(TEXT)
     weights = {"w": RNG.normal(size=(WIDTH, WIDTH)), "b": RNG.normal(size=WIDTH)}
     del model.graph.initializer[:]

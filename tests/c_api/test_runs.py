@@ -202,7 +202,7 @@ def test_programs_that_bind_sizes_for_the_next(name: str, tmp_path: Path) -> Non
                 assert_same(request.results(), expected(known.model, feed), name)
 
 
-def test_outputs_of_open_sizes_go_to_memory_of_the_caller(tmp_path: Path) -> None:
+def test_outputs_of_dynamic_sizes_go_to_memory_of_the_caller(tmp_path: Path) -> None:
     b = gw.GraphBuilder()
     b.output("places", b.nonzero(b.input("x", "f32", ("N",))))
     x, room = np.array([0, 3, 0, 5, 7], np.float32), np.zeros(5, np.int64)

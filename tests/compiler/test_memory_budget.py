@@ -66,7 +66,7 @@ def test_a_budget_that_is_too_small_is_refused_with_the_numbers() -> None:
         compiled(budget=int(found[1]) - 1)
 
 
-def test_a_budget_with_open_sizes_holds_at_the_largest() -> None:
+def test_a_budget_with_dynamic_sizes_holds_at_the_largest() -> None:
     least = needed(compiled("N=1..64"))
     kept = compiled("N=1..64", budget=least)
     for rows in (1, 17, 63, 64):

@@ -85,7 +85,7 @@ def test_all_that_cannot_be_written_is_one_error() -> None:
 
 
 @pytest.mark.parametrize(("n", "h"), [(1, 1), (2, 3), (5, 8), (7, 2), (3, 0)])
-def test_open_sizes_are_computed_from_shapes(n: int, h: int) -> None:
+def test_dynamic_sizes_are_computed_from_shapes(n: int, h: int) -> None:
     """Sums, products, quotients, remainders and maxima of sizes are the operands of Reshape and Expand."""
     module = Module()
     b, (x, z) = new_graph(module, "main", [("x", tensor(F32, N, H, 6)), ("z", tensor(F32, 1))])

@@ -148,7 +148,7 @@ def test_a_body_in_the_standard_may_violate_constraints_of_its_own_ops() -> None
 
 
 @pytest.mark.parametrize("shape", [(5,), ("N",), ()])
-def test_a_scale_of_open_size_without_an_axis_is_one_number(shape: Shape) -> None:
+def test_a_scale_of_dynamic_size_without_an_axis_is_one_number(shape: Shape) -> None:
     """The default axis is 1, which these tensors do not have."""
     inputs: dict[str, tuple[Any, Shape]] = {
         "x": (np.float32, shape), "scale": (np.float32, ("K",)), "zero": (np.uint8, ("Z",)),
@@ -161,7 +161,7 @@ def test_a_scale_of_open_size_without_an_axis_is_one_number(shape: Shape) -> Non
         model(x, np.ones(2, np.float32), zero)
 
 
-def test_positions_in_sequences_of_open_size() -> None:
+def test_positions_in_sequences_of_dynamic_size() -> None:
     nodes = [
         helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),
         helper.make_node("Neg", ["x"], ["minus"]),

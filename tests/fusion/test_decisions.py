@@ -162,7 +162,7 @@ def test_bytes_that_a_merge_saves() -> None:
     assert row["a", "b"].bytes_saved == 2 * 8 + 2 * 4_000_000
 
 
-def test_open_sizes_stay_in_the_bytes() -> None:
+def test_dynamic_sizes_stay_in_the_bytes() -> None:
     module = module_of(
         "%x: f32[N, 16]",
         '%a = Exp(%x): f32[N, 16] from "a"',

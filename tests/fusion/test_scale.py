@@ -84,7 +84,7 @@ def test_results_are_those_of_numpy(
 
 
 @pytest.mark.parametrize("image", [(1, 24, "H", "W"), (1, 20, "L"), ("N", 20, "H", "W"), ("N", 24, 33, 33)])
-def test_open_sizes_and_threads_give_the_same_bits(image: tuple[int | str, ...]) -> None:
+def test_dynamic_sizes_and_threads_give_the_same_bits(image: tuple[int | str, ...]) -> None:
     strides = (1,) * (len(image) - 2)
     made = [
         excited(np.random.default_rng(3), image, 16, strides, gw.CompileOptions(threads=count))

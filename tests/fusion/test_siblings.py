@@ -88,7 +88,7 @@ def test_results_are_those_of_numpy(
     np.testing.assert_allclose(model.run({"x": x})["y"], wanted, rtol=2e-5, atol=1e-5)
 
 
-def test_open_sizes_and_threads_give_the_same_bits() -> None:
+def test_dynamic_sizes_and_threads_give_the_same_bits() -> None:
     made = [
         gated(np.random.default_rng(3), ("B", "T", 40), 70, "silu", True, threads=count)
         for count in (1, 2, 3)

@@ -41,7 +41,7 @@ def test_views_move_nothing_and_values_that_leave_are_written() -> None:
     assert (node.ops, node.fused, node.unfused) == (("Exp", "Neg"), Traffic(X, 2 * X), Traffic(2 * X, 2 * X))
 
 
-def test_totals_and_open_sizes() -> None:
+def test_totals_and_dynamic_sizes() -> None:
     nodes = nodes_of(
         "%x: f32[N, 16], %w: f32[16, 16]",
         '%a = MatMul(%x, %w): f32[N, 16] from "a"',

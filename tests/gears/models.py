@@ -1,4 +1,4 @@
-"""Small models whose inputs have open sizes."""
+"""Small models whose inputs have dynamic sizes."""
 
 from __future__ import annotations
 

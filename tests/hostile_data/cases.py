@@ -431,7 +431,7 @@ case(
 
 
 def model(case: Case, *, is_open: bool) -> bytes:
-    """The case as a model: static with elementwise ops around the node, or with open sizes and it alone."""
+    """The case as a model: static with elementwise ops around the node, or the node with dynamic sizes."""
     inputs, weights, nodes, names = [], [], [], []
     for k, given in enumerate(case.inputs):
         name = f"i{k}"

@@ -136,7 +136,7 @@ def test_any_chain_at_any_size(
         np.testing.assert_array_equal(banded(x)[0], whole(x)[0])
 
 
-def test_open_sizes_decide_when_they_are_known() -> None:
+def test_dynamic_sizes_decide_when_they_are_known() -> None:
     """Bands pay at 160 x 160; at 24 x 24, the stages run one after the other."""
     model = chain(INVERTED, 16, ("N", "H", "W"))
     whole, either = compiled(model, 0), gw.compile(model)

@@ -1,4 +1,4 @@
-"""Convolutions over one to three axes as models with open sizes, compiled, against their references."""
+"""Convolutions over one to three axes as models with dynamic sizes, compiled, against their references."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_volumes_have_kernels_of_the_library(op: Conv | ConvTranspose) -> None:
 
 
 @pytest.mark.parametrize("isa", RUNNABLE, ids=[isa.name for isa in RUNNABLE])
-def test_open_sizes_take_the_faster_form_when_they_are_known(isa: Isa) -> None:
+def test_dynamic_sizes_take_the_faster_form_when_they_are_known(isa: Isa) -> None:
     """The epilogues are a hook (tanh) and a residual."""
     generator = np.random.default_rng(0)
     w, v = (generator.standard_normal((64, 64, 3, 3), np.float32) / 24 for _ in range(2))

@@ -218,7 +218,7 @@ def test_unique_of_a_constant_has_a_known_size() -> None:
 
 
 def model_of(op: str, inputs: dict[str, Any], **attributes: Any) -> bytes:
-    """A model of one node, whose inputs have ranks but open sizes."""
+    """A model of one node, whose inputs have ranks but dynamic sizes."""
     infos = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim)
         for name, array in inputs.items()

@@ -148,7 +148,7 @@ def test_element_counts_that_are_not_proved_become_a_constraint() -> None:
     assert {evaluate(constraint.left, {"N": 2, "T": 4}), evaluate(constraint.right, {"N": 2, "T": 4})} == {12}
 
 
-def test_nothing_reshapes_to_nothing_beside_an_open_size() -> None:
+def test_nothing_reshapes_to_nothing_beside_an_dynamic_size() -> None:
     """The sizes other than 0 need not divide each other."""
     _, b, x = start(N, 0)
     assert b(Reshape((0, 0, 2)), x).type == tensor(F32, N, 0, 2)

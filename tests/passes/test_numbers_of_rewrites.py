@@ -24,7 +24,7 @@ def check(
     constants: Mapping[str, Array],
     rtol: float = 1e-5,
     atol: float = 0.0,
-    open_sizes: bool = False,
+    dynamic_sizes: bool = False,
 ) -> None:
     """Assert that the model of ``nodes``, which gives y, gives the same compiled as node by node.
 
@@ -34,7 +34,7 @@ def check(
         helper.make_tensor_value_info(
             name,
             helper.np_dtype_to_tensor_dtype(a.dtype),
-            [f"{name}{axis}" for axis in range(a.ndim)] if open_sizes else a.shape,
+            [f"{name}{axis}" for axis in range(a.ndim)] if dynamic_sizes else a.shape,
         )
         for name, a in feeds.items()
     ]
@@ -171,7 +171,7 @@ def test_sizes_wrap_in_narrow_integers(to: str, size: int) -> None:
         ),
         {"x": np.zeros(size, np.float32)},
         {},
-        open_sizes=True,
+        dynamic_sizes=True,
     )
 
 

@@ -244,7 +244,7 @@ def test_one_unknown_size_of_a_reshape_takes_the_rest() -> None:
 
 
 @pytest.mark.parametrize("rest", [(0, 1), (-1, 1)])
-def test_a_reshape_with_more_open_sizes_keeps_those_that_are_known(rest: tuple[int, int]) -> None:
+def test_a_reshape_with_more_dynamic_sizes_keeps_those_that_are_known(rest: tuple[int, int]) -> None:
     """A 0 copies a size and a -1 takes the rest, so neither determines the unknown size."""
     module, b, (x, k) = _graph(("x", tensor(F32, N, 4, 6)), ("k", tensor(I64, 1)))
     target = b(Concat(0), k, b.const(np.array([*rest, 8])))

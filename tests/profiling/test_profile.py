@@ -56,7 +56,7 @@ def test_operations_and_bytes_of_a_product(options: Options) -> None:
     assert p.totals.runs == 3 and p.totals.plans_made + p.totals.plans_kept == 3
 
 
-def test_open_sizes_count_as_they_are(options: Options) -> None:
+def test_dynamic_sizes_count_as_they_are(options: Options) -> None:
     model = product(options, "N")
     with gw.profile() as p:
         for rows in (1, 4, 4):

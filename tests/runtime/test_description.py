@@ -46,7 +46,7 @@ def test_a_static_model_shows_its_arena() -> None:
     assert shown["arena"] == f"{bytes_text(model.stats()['arena_bytes'])} a run"
 
 
-def test_open_sizes_show_their_bounds() -> None:
+def test_dynamic_sizes_show_their_bounds() -> None:
     shown = rows(product("N", 64, shapes={"x": ("N=1..16", 64)}))
     assert shown["dynamic dimensions"] == "N (1 to 16)"
     assert shown["arena"] == "depends on the sizes of a run; 0 B held now"

@@ -89,7 +89,7 @@ def test_a_loaded_model_says_the_same(tmp_path: Path) -> None:
     assert gw.load(tmp_path / "m.om").memory([7, 64]) == model.memory([7, 64])
 
 
-def test_open_sizes_have_no_plan_without_shapes() -> None:
+def test_dynamic_sizes_have_no_plan_without_shapes() -> None:
     used = product().compile().memory()
     assert not used.is_known and used.arena == 0
     assert [(each.shapes, each.timeline, each.buffers) for each in used.programs] == [(None, None, ())]

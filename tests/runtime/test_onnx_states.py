@@ -72,7 +72,7 @@ def test_the_model_carries_the_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_state_of_open_sizes_is_set_first(batch: int) -> None:
+def test_a_state_of_dynamic_sizes_is_set_first(batch: int) -> None:
     source = recurrent("N")
     model = gw.compile(source, states={"h": "h_next"})
     model.reset({"h": np.zeros((1, batch, HIDDEN), np.float32)})

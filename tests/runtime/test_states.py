@@ -225,7 +225,7 @@ def test_a_model_of_several_programs_updates_states() -> None:
         assert model.states["most"].tolist() == [known]
 
 
-def test_a_state_with_open_sizes_is_set_before_the_first_run() -> None:
+def test_a_state_with_dynamic_sizes_is_set_before_the_first_run() -> None:
     b = gw.GraphBuilder()
     x, total = b.input("x", "f32", ("N", 2)), b.state("total", "f32", ("N", 2))
     b.update(total, b.add(total, x))

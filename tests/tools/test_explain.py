@@ -239,7 +239,7 @@ def test_the_largest_merges_are_timed_fused_and_apart(folder: Path) -> None:
         assert merge["ratio_low"] <= merge["ratio"] <= merge["ratio_high"]
 
 
-def test_open_sizes_are_given(folder: Path) -> None:
+def test_dynamic_sizes_are_given(folder: Path) -> None:
     path = folder / "open.onnx"
     onnx.save(onnx.parser.parse_model(OPEN), path)
     assert "pass them" in graphwright("explain", path, "--measure").stderr

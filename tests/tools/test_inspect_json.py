@@ -27,7 +27,7 @@ def facts(*arguments: object) -> Any:
     return json.loads(result.stdout)
 
 
-def test_a_package_with_open_sizes(model: Path) -> None:
+def test_a_package_with_dynamic_sizes(model: Path) -> None:
     gw.compile(model, shapes={"x": ("N=2..8", 4)}).save("out.om")
     found = facts("out.om")
     assert found["format"] == 1 and found["graphwright"] == gw.__version__

@@ -68,7 +68,7 @@ def test_of_a_range_the_largest_counts(tmp_path: Path) -> None:
     assert found["programs"][0]["shapes"] == {"x": [256, 4]}
 
 
-def test_open_sizes_are_asked_for(model: Path) -> None:
+def test_dynamic_sizes_are_asked_for(model: Path) -> None:
     result = graphwright("memory", model)
     assert result.exit_code == 0 and "dynamic dimensions: --shape sets those of inputs" in result.stdout
     assert facts(model)["is_known"] is False

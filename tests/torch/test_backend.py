@@ -142,7 +142,7 @@ def test_one_graph_serves_several_modules() -> None:
                 close(run(layer, x), layer(x).relu())
 
 
-def test_open_sizes_are_compiled_once() -> None:
+def test_dynamic_sizes_are_compiled_once() -> None:
     run = compiled(lambda a, b: (a @ b).softmax(-1).reshape(-1), dynamic=True)
     before = len(report())
     for n, m in ((3, 5), (7, 2), (11, 13)):

@@ -69,7 +69,7 @@ def test_operators_of_pytorch_are_steps_as_well() -> None:
     assert [s.operator for s in steps if s.by_pytorch].count("aten.linalg_cholesky_ex.default") == 1
 
 
-def test_changed_arguments_and_open_sizes() -> None:
+def test_changed_arguments_and_dynamic_sizes() -> None:
     def call(x: torch.Tensor) -> torch.Tensor:
         x.add_(1)
         return x.view(-1) * x.shape[0]

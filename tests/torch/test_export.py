@@ -457,7 +457,7 @@ def test_recurrent_layers(layer: Any, states: int) -> None:
     assert layer.mode.removesuffix("_RELU") in model.entry.graph or getattr(layer, "proj_size", 0)
 
 
-def test_open_sizes_have_the_names_of_their_dims() -> None:
+def test_dynamic_sizes_have_the_names_of_their_dims() -> None:
     class Halves(nn.Module):
         def forward(self, parts: Any, y: torch.Tensor) -> torch.Tensor:
             return parts["x"][0] + y[::2]

@@ -274,7 +274,7 @@ SIZES_AS_NUMBERS: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("call", SIZES_AS_NUMBERS.values(), ids=SIZES_AS_NUMBERS)
-def test_open_sizes_are_numbers_too(call: Callable[[torch.Tensor, int], torch.Tensor]) -> None:
+def test_dynamic_sizes_are_numbers_too(call: Callable[[torch.Tensor, int], torch.Tensor]) -> None:
     run = compiled(lambda x: call(x, x.shape[0]), dynamic=True)
     for n in (5, 7, 9):
         x = torch.randn(n, 6)

@@ -211,7 +211,7 @@ def test_decisions_about_bands_have_their_measured_time(tmp_path: Path) -> None:
         assert (decided.verdict is Verdict.TAKEN) == (taken != "no bands")
 
 
-def test_open_sizes_have_to_be_given(tmp_path: Path) -> None:
+def test_dynamic_sizes_have_to_be_given(tmp_path: Path) -> None:
     here = {"cache_dir": tmp_path / "cache"}
     with pytest.raises(
         ModelError, match=r"(?s)input 'x' has type f32\[N, M, 4\].*tune_sizes='M=\.\.\.,N=\.\.\.'"

@@ -1,7 +1,8 @@
-"""Libraries with parts: a shared object that is the same for all models, and what it reads of one model.
+"""Writes libraries of two kinds of content: a shared object that is the same for all models, and named parts
+with the data of one model.
 
-The file begins with the shared object. Behind it, each at a multiple of 4096 bytes, are parts with names. The
-index of the parts and a line that says where it begins are the end. ``runtime/native/contents.c`` reads them.
+The file begins with the shared object. The parts follow, each at a multiple of 4096 bytes, then the index of
+the parts, and a last line with the offset of the index. ``runtime/native/contents.c`` reads them.
 """
 
 from __future__ import annotations

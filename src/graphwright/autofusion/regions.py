@@ -1,8 +1,9 @@
 """Finds the nodes of a simplified model that can be fused, on a copy that is decomposed to ops with kernels.
 
-Fusion sees what ops decompose to: a softmax is a maximum, a difference, an exponential, a sum and a quotient.
-Another engine has a kernel for the softmax. So each node of the model marks what becomes of it in the copy,
-and a region of the copy stands for the nodes that are wholly in it.
+Fusion works on decomposed ops: a softmax becomes a maximum, a difference, an exponential, a sum and a
+quotient. Other engines have a kernel for the softmax itself. So the nodes of the copy are marked with the
+node of the model that they come from, and a region of the copy selects the nodes of the model that are
+entirely in it.
 """
 
 from __future__ import annotations

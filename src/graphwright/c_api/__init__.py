@@ -1,8 +1,8 @@
-"""The C interface of graphwright: the paths of its header and library, with which programs without Python run
-packages.
+"""The C interface, with which programs in C and C++ run packages without Python: the paths of its header and
+its library.
 
-The interface is ``include/graphwright.h``, which documents it; the C files beside it implement it on the
-runtime of ``runtime/native``.
+``include/graphwright.h`` declares and documents the interface. The C files in this folder implement it on the
+native runtime (``runtime/native``).
 """
 
 from __future__ import annotations

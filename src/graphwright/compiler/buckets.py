@@ -41,7 +41,7 @@ def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModu
     run_passes(module, shape_passes(module, options), options)
     bound = [_bound(module, row) for row in rows]
     _raise_faults(bound, rows, OptionError)
-    _refuse_open_sizes([each for each in bound if isinstance(each, Module)], rows)
+    _refuse_dynamic_sizes([each for each in bound if isinstance(each, Module)], rows)
     inferred = [_inferred(each, options) for each in bound if isinstance(each, Module)]
     _raise_faults(inferred, rows, ModelError)
     buckets = tuple(each for each in inferred if isinstance(each, Module))
@@ -90,7 +90,7 @@ def _raise_faults(
     faults.raise_if_any()
 
 
-def _refuse_open_sizes(modules: Sequence[Module], rows: Sequence[Row]) -> None:
+def _refuse_dynamic_sizes(modules: Sequence[Module], rows: Sequence[Row]) -> None:
     """Raises OptionError if a gear leaves a size symbolic or equals another gear."""
     faults = Collector(OptionError)
     seen: dict[tuple[object, ...], int] = {}

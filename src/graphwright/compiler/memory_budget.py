@@ -75,7 +75,7 @@ def lower_within_budget(
         return program
     sizes = _largest_sizes(module)
     if missing := [name for name, size in sizes.items() if size is None]:
-        budget.faults.extend([_open_size(name) for name in missing])
+        budget.faults.extend([_unbounded(name) for name in missing])
         return program
     largest = {name: size for name, size in sizes.items() if size is not None}
     first = least = _planned(program.tasks, module, largest, budget.threads)
@@ -136,7 +136,7 @@ def _planned(program: TaskGraph, module: Module, largest: Mapping[str, int], thr
     return timeline(program, sizes, offsets, arena, threads)
 
 
-def _open_size(name: str) -> Diagnostic:
+def _unbounded(name: str) -> Diagnostic:
     message = f"size {name} has no upper bound, so the memory budget cannot be guaranteed"
     hint = f"give the size or a range, as in shapes={{'x': ('{name}=1..16', 3)}}, or drop memory_budget"
     return Diagnostic("memory-budget", message, hint=hint)

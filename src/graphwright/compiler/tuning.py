@@ -60,7 +60,7 @@ def tune(
     learned: dict[str, Measured] = {}
     end = time.perf_counter() + options.tune
     for number, (module, is_simplified) in enumerate(zip(modules, simplified, strict=True)):
-        if missing := open_sizes(module.main.inputs, options.sizes_to_tune):
+        if missing := unbound_sizes(module.main.inputs, options.sizes_to_tune):
             log.info("tuning: a program with dynamic dimensions %s is not measured", ", ".join(missing))
             continue
         draft = Snapshot(module, is_simplified, options)
@@ -121,7 +121,7 @@ class Snapshot:
         return passes[:first], passes[first:]
 
 
-def open_sizes(values: Sequence[Value], sizes: Mapping[str, int]) -> list[str]:
+def unbound_sizes(values: Sequence[Value], sizes: Mapping[str, int]) -> list[str]:
     """Names of the symbolic sizes of ``values`` that ``sizes`` does not give."""
     return sorted(
         {name for value in values for dim in value.type.dims for name in names_in(dim)} - sizes.keys()
@@ -133,13 +133,13 @@ def _require_sizes(modules: Sequence[Module], simplified: Sequence[bool], sizes:
     could be measured. Modules that are not ``simplified`` are called by host programs, which compute their
     sizes at run time.
     """
-    if not all(open_sizes(module.main.inputs, sizes) for module in modules):
+    if not all(unbound_sizes(module.main.inputs, sizes) for module in modules):
         return
     faults = Collector(ModelError)
     for module, is_simplified in zip(modules, simplified, strict=True):
         for value in module.main.inputs if is_simplified else ():
-            if open_sizes((value,), sizes):
-                wanted = ",".join(f"{name}=..." for name in open_sizes(module.main.inputs, sizes))
+            if unbound_sizes((value,), sizes):
+                wanted = ",".join(f"{name}=..." for name in unbound_sizes(module.main.inputs, sizes))
                 message = f"input {value.name!r} has type {value.type}, but tuning needs known sizes"
                 hint = (
                     f"give them, as in tune_sizes={wanted!r} (--tune-sizes {wanted}), or all sizes as shapes"

@@ -67,7 +67,7 @@ def _rows(model: Model) -> list[tuple[str, str]]:
     rows += [*_tensor_rows("inputs", entry.feeds), *_tensor_rows("outputs", entry.outputs)]
     if entry.states:
         rows += _tensor_rows("states", entry.states)
-    if sizes := _open_sizes(entry):
+    if sizes := _dynamic_sizes(entry):
         rows.append(("dynamic dimensions", ", ".join(sizes)))
     if gears := buckets_of(entry.executable):
         rows.append(("gears", f"{len(gears)} shapes with static programs"))
@@ -81,7 +81,7 @@ def _tensor_rows(title: str, specs: Sequence[TensorSpec]) -> list[tuple[str, str
     return list(zip([title, *[""] * (len(shown) + len(more) - 1)], shown + more, strict=True))
 
 
-def _open_sizes(entry: Entry) -> list[str]:
+def _dynamic_sizes(entry: Entry) -> list[str]:
     """The dynamic dimensions of the inputs, with the bounds that the header of the graph's text declares."""
     dims = dict.fromkeys(d for spec in entry.inputs for d in spec.shape or () if isinstance(d, str))
     bounds = {}

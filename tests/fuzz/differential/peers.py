@@ -283,7 +283,7 @@ def _captured(graph: onnx.GraphProto) -> Iterator[str]:
 def alone(
     model: onnx.ModelProto, node: onnx.NodeProto, values: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
-    """A model of one node, with open sizes, and its feed; weights of the model stay weights."""
+    """A model of one node, with dynamic sizes, and its feed; weights of the model stay weights."""
     weights = {w.name: w for w in model.graph.initializer}
     read = list(operands(node))
     fed = {name: values[name] for name in read if name not in weights}

@@ -125,7 +125,7 @@ def test_nan_and_inf_follow_numpy(isa: Isa) -> None:
 
 
 def test_sizes_may_be_symbols() -> None:
-    open_sizes, known = gemm.DualArgs(symbol("M"), 70, 900), gemm.DualArgs(100, 70, 900)
+    dynamic_sizes, known = gemm.DualArgs(symbol("M"), 70, 900), gemm.DualArgs(100, 70, 900)
     for isa in ISAS.values():
         for of in (gemm.dual_grid, gemm.dual_scratch_bytes, gemm.dual_work_ns):
-            assert evaluate(of(isa, open_sizes), {"M": 100}) == of(isa, known)
+            assert evaluate(of(isa, dynamic_sizes), {"M": 100}) == of(isa, known)

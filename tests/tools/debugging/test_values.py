@@ -50,7 +50,7 @@ def test_reading_changes_no_bit_of_the_outputs(model: str, tmp_path: Path) -> No
         np.testing.assert_array_equal(read, plain)
 
 
-def test_open_sizes_are_those_of_the_feeds(tmp_path: Path, model: Path) -> None:
+def test_dynamic_sizes_are_those_of_the_feeds(tmp_path: Path, model: Path) -> None:
     x = np.random.default_rng(0).standard_normal((5, 4), np.float32)
     np.save(tmp_path / "x.npy", x)
     subject = open_subject(model, Options(), [f"x={tmp_path / 'x.npy'}"])

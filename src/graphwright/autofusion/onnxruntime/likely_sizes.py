@@ -1,8 +1,8 @@
 """Adds a form of the model for likely sizes to the one for all sizes, and an If that chooses between them.
 
-What an operator on values of two open sizes broadcasts depends on the sizes, and a program has one form.
-Where sizes that are compared agree, one program often runs the whole model. For all sizes it takes several
-programs and nodes of ONNX Runtime between them.
+An operator on values with two dynamic dimensions broadcasts one of them or none, depending on the sizes. A
+program assumes one of these cases. If it assumes that the sizes agree, one program often runs the whole
+model. Without assumptions, the model takes several programs, with nodes of ONNX Runtime between them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ CHOICE: Final = "graphwright.likely_sizes"
 
 
 def likely_form(module: Module, passes: Sequence[Scheduled], verify: bool) -> Module | None:
-    """A copy of ``module``, which assumes nothing, for likely sizes, if one program runs all of it and of
-    ``module`` it does not; what it assumes are its guards. ``passes`` infer types and simplify.
+    """A copy of ``module`` for likely sizes, if one program runs the whole copy, but not all of ``module``,
+    which assumes nothing. The guards of the copy are its assumptions. ``passes`` infer types and simplify.
     """
     if partition_programs(module.main).is_whole and not module.symbols.undecided:
         return None

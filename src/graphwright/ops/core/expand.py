@@ -32,7 +32,7 @@ class Expand(PaddingRule, Op):
 
     def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
-            return TensorType(x.dtype, _open_broadcast(at, x.shape, known_parts(shape)))
+            return TensorType(x.dtype, _partial_broadcast(at, x.shape, known_parts(shape)))
         return carried(self, TensorType(x.dtype, at.broadcast(x.shape, self.shape)), x)
 
     def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
@@ -46,16 +46,16 @@ class Expand(PaddingRule, Op):
         return np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, numbers(self.shape))))
 
 
-def _open_broadcast(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]) -> tuple[Dim, ...]:
+def _partial_broadcast(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]) -> tuple[Dim, ...]:
     """The broadcast shape of ``dims`` and ``parts``, whose unknown sizes are None."""
     rank = max(len(dims), len(parts))
     pairs = zip(
         (1,) * (rank - len(dims)) + tuple(dims), (1,) * (rank - len(parts)) + tuple(parts), strict=True
     )
-    return tuple(_open_size(at, have, part) for have, part in pairs)
+    return tuple(_expanded_size(at, have, part) for have, part in pairs)
 
 
-def _open_size(at: Inference, have: Dim, part: Dim | None) -> Dim:
+def _expanded_size(at: Inference, have: Dim, part: Dim | None) -> Dim:
     if part is None:
         return have if isinstance(have, int) and have != 1 else at.symbols.fresh("expanded")
     return at.broadcast((have,), (part,))[0]

@@ -26,7 +26,7 @@ from graphwright.ir.symbols import Dim, minimum, symbol
 from graphwright.ir.types import F32, I64, STRING, TensorType
 from graphwright.ops.core.aten import number
 from graphwright.ops.core.common import rank_of, same_dtype, zero_of
-from graphwright.ops.core.shaping import carried, known_dims, known_ints, open_sizes
+from graphwright.ops.core.shaping import carried, known_dims, known_ints, new_sizes
 
 MODES = ("constant", "reflect", "edge", "wrap")
 
@@ -68,7 +68,7 @@ class Pad(PaddingRule, Op):
 
     def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType | Fact:
         if self.pads is None:
-            return TensorType(x.dtype, open_sizes(at, x.rank, "padded"))
+            return TensorType(x.dtype, new_sizes(at, x.rank, "padded"))
         if len(self.pads) != 2 * x.rank:
             raise at.fail(f"{len(self.pads)} pads for {x.rank} axes: each axis needs a begin and an end")
         value = operands[0] if operands else None

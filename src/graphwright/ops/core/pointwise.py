@@ -18,8 +18,8 @@ from graphwright.ops.core.known_elements import elementwise_fact, size_fact
 def _operand_count(expression: Callable[..., object]) -> int | None:
     """The number of operands of a method ``expression``; None if it takes any number."""
     parameters = list(inspect.signature(expression).parameters.values())[1:]
-    is_open = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
-    return None if is_open else len(parameters)
+    is_variadic = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
+    return None if is_variadic else len(parameters)
 
 
 class Pointwise(Op):

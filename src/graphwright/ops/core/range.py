@@ -23,7 +23,7 @@ from graphwright.ops.core.common import same_dtype, simple
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.known_elements import known_size
 from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.shaping import known_dims, known_floats, not_negative, open_sizes
+from graphwright.ops.core.shaping import known_dims, known_floats, new_sizes, not_negative
 from graphwright.ops.core.unary import Abs, Ceil
 from graphwright.ops.core.where import Where
 
@@ -60,7 +60,7 @@ class Range(BoundedForm, PaddingRule, Op):
 
     def infer(self, at: Inference, *bounds: Fact) -> TensorType | Fact:
         if self.bounds is None:
-            return TensorType(same_dtype(at, *bounds), open_sizes(at, 1, "range"))
+            return TensorType(same_dtype(at, *bounds), new_sizes(at, 1, "range"))
         start, limit, step = self.bounds
         if step == 0:
             raise at.fail("the step is 0")
@@ -69,7 +69,7 @@ class Range(BoundedForm, PaddingRule, Op):
         if isinstance(start, float) or isinstance(limit, float) or isinstance(step, float):
             raise at.fail(f"a bound of a range of {self.dtype} is not an integer")
         if not isinstance(step, int) and not at.not_less(step, 1):
-            return TensorType(self.dtype, open_sizes(at, 1, "range"))
+            return TensorType(self.dtype, new_sizes(at, 1, "range"))
         up = not isinstance(step, int) or step > 0
         count = not_negative(
             at.symbols, ceildiv(limit - start, step) if up else ceildiv(start - limit, -step)

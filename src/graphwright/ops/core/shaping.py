@@ -76,7 +76,7 @@ def cancel(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[list[Dim], list[D
     return kept, rest
 
 
-def open_sizes(at: Inference, count: Dim | None, hint: str) -> tuple[Dim, ...]:
+def new_sizes(at: Inference, count: Dim | None, hint: str) -> tuple[Dim, ...]:
     """``count`` new symbols, for sizes that depend on elements. Raises UnknownRank if ``count`` is not a
     number.
     """

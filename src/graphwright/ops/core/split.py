@@ -26,7 +26,7 @@ from graphwright.ir.op import (
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.shaping import carried, known_dims, number, open_sizes
+from graphwright.ops.core.shaping import carried, known_dims, new_sizes, number
 
 MAX_PARTS = 1 << 20
 """A larger number of outputs is rejected, before it exhausts the memory."""
@@ -76,7 +76,7 @@ class Split(BlockedForm, PaddingRule, Op):
             at.axis(self.axis, x.rank)
         axis = at.axis(self.axis, x.rank)
         if self.sizes is None:
-            pieces = open_sizes(at, self.parts, "piece")
+            pieces = new_sizes(at, self.parts, "piece")
             return tuple(TensorType(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :])) for p in pieces)
         if len(self.sizes) != self.parts:
             raise at.fail(f"{len(self.sizes)} sizes for {self.parts} outputs: the numbers must be equal")

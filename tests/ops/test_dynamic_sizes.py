@@ -144,7 +144,7 @@ def tensors(values: Iterable[Any]) -> list[Any]:
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @pytest.mark.parametrize("sample, is_short", list(cases()))
-def test_a_model_of_open_sizes_is_right_at_each(sample: Sample, is_short: bool) -> None:
+def test_a_model_of_dynamic_sizes_is_right_at_each(sample: Sample, is_short: bool) -> None:
     module, known = build(sample)
     model = gw.compile(module)
     for sizes in variations(known, is_short):

@@ -1,8 +1,8 @@
 """Measures the cost of dynamic dimensions: one program for all sizes, compared with programs for single
 sizes.
 
-    python -m benchmarks.open_sizes                      # writes benchmarks/results/shapes/open_sizes.json
-    python -m benchmarks.open_sizes encoder ppocr_rec    # these alone
+    python -m benchmarks.dynamic_sizes                     # writes results/shapes/dynamic_sizes.json
+    python -m benchmarks.dynamic_sizes encoder ppocr_rec   # these alone
 
 Both run in one process on one thread, alternately (open, static, static, open), in CPU time, which excludes
 other work on the machine. A figure is the median of the rounds' ratios of the least times, with its
@@ -30,7 +30,7 @@ from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.bench import paired_ratio
 from graphwright.tools.measuring.engines import OURS
 
-FILE: Final = Path(__file__).parent / "results" / "shapes" / "open_sizes.json"
+FILE: Final = Path(__file__).parent / "results" / "shapes" / "dynamic_sizes.json"
 HIDDEN, HEADS, FEATURES, LAYERS = 768, 12, 3072, 2
 LENGTHS: Final = (1, 16, 128, 384, 512)
 IMAGES: Final = ((320, 320), (480, 640), (640, 640), (960, 960))

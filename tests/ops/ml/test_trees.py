@@ -17,6 +17,7 @@ from tests.ops.ml.support import (
     DTYPES,
     TRANSFORMS,
     Array,
+    assert_same,
     compare,
     labels_of,
     model_of,
@@ -225,6 +226,19 @@ def test_doubles_are_compared_as_doubles() -> None:
         target_ids=[0, 0],
         **nodes,
     )
+
+
+def test_numbers_of_trees_and_nodes_are_any_integers() -> None:
+    """The same trees, whose numbers are neither small nor ascending."""
+    attributes, x = forest(5, 4, 4, 3, MODES, "target", 2), rows(9, 3)
+    wanted = runtime(model_of("TreeEnsembleRegressor", {"x": x}, n_targets=2, **attributes), {"x": x})
+    for name, column in attributes.items():
+        if name.endswith("treeids"):
+            attributes[name] = [(-(2**63), 7, 2**62, -1)[tree] for tree in column]
+        elif name.endswith("nodeids"):
+            attributes[name] = [node * -(2**57) for node in column]
+    found = gw.compile(model_of("TreeEnsembleRegressor", {"x": x}, n_targets=2, **attributes))(x)
+    assert_same(found, wanted)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ _PLAIN: dict[int, Callable[[onnx.AttributeProto], Any]] = {
     A.FLOAT: lambda a: float(a.f),
     A.INT: lambda a: int(a.i),
     A.STRING: lambda a: _utf8(a.s),
-    A.FLOATS: lambda a: tuple(map(float, a.floats)),
-    A.INTS: lambda a: tuple(map(int, a.ints)),
+    A.FLOATS: lambda a: tuple(a.floats),
+    A.INTS: lambda a: tuple(a.ints),
     A.STRINGS: lambda a: tuple(map(_utf8, a.strings)),
 }
 

@@ -154,9 +154,11 @@ class Trees:
                 f"{self.roots.size} trees have roots out of bounds, or none", "export the model again"
             )
         is_inner = (self.yes != np.arange(self.yes.size)) | (self.no != np.arange(self.no.size))
-        nodes, depth = np.unique(self.roots), 0
+        nodes, depth, is_next = self.roots, 0, np.zeros(self.yes.size, np.bool_)
         while (nodes := nodes[is_inner[nodes]]).size:
-            nodes, depth = np.unique([self.yes[nodes], self.no[nodes]]), depth + 1
+            is_next[self.yes[nodes]] = is_next[self.no[nodes]] = True
+            nodes, depth = np.flatnonzero(is_next), depth + 1
+            is_next[nodes] = False
             if depth > MAX_DEPTH:
                 raise i.fail(f"a tree is deeper than {MAX_DEPTH} nodes, or has a cycle")
         return depth

@@ -51,19 +51,20 @@ def read_trees(i: Importer, votes: str, targets: str) -> Trees:
     the attribute ``targets``. The root of a tree is its first node.
     """
     trees, ids = _integers(i, "nodes_treeids"), _integers(i, "nodes_nodeids")
-    indices = {pair: k for k, pair in enumerate(zip(trees, ids, strict=False))}
     modes = [_MODES.get(name, -1) for name in i.required_attr("nodes_modes")]
     branches = [_integers(i, f"nodes_{answer}nodeids") for answer in ("true", "false")]
-    missing = _integers(i, "nodes_missing_value_tracks_true") or [0] * len(ids)
+    given = _integers(i, "nodes_missing_value_tracks_true")
+    missing = given if given.size else np.zeros_like(ids)
     features, splits = _integers(i, "nodes_featureids"), numbers(i, "nodes_values")
     columns: tuple[Any, ...] = (trees, modes, *branches, missing, features, splits)
-    if {len(column) for column in columns} != {len(ids)} or not ids:
+    if {len(column) for column in columns} != {ids.size} or not ids.size:
         raise i.fail("the attributes of the nodes are empty or differ in length", "export the model again")
-    if len(indices) < len(ids) or min(modes) < 0:
+    nodes = _Nodes(trees, ids)
+    if nodes.repeated or min(modes) < 0:
         raise i.fail("a node is listed twice, or its mode is unknown", "export the model again")
     mode = np.array(modes)
     leaf, unequal = mode == _MODES["LEAF"], mode == _MODES["BRANCH_NEQ"]
-    yes, no = (_indices(i, indices, trees, np.where(leaf, ids, branch).tolist()) for branch in branches)
+    yes, no = (nodes.indices(i, trees, np.where(leaf, ids, branch)) for branch in branches)
     _, roots = np.unique(trees, return_index=True)
     return Trees(
         roots,
@@ -73,35 +74,63 @@ def read_trees(i: Importer, votes: str, targets: str) -> Trees:
         np.where(unequal, 0, missing) != 0,  # BRANCH_NEQ is true for NaN
         np.where(unequal, no, yes),
         np.where(unequal, yes, no),
-        *_votes(i, votes, targets, indices),
+        *_votes(i, votes, targets, nodes),
     )
 
 
-def _votes(i: Importer, votes: str, targets: str, indices: dict[tuple[int, int], int]) -> tuple[Array, ...]:
+class _Nodes:
+    """The nodes of an ensemble, found by their tree and their number in it."""
+
+    def __init__(self, trees: Array, ids: Array) -> None:
+        self._trees, self._ids = np.unique(trees), np.unique(ids)
+        keys = self._keys(trees, ids)
+        self._order = np.argsort(keys, kind="stable")
+        self._sorted = keys[self._order]
+        self.count = ids.size
+        self.repeated = bool((np.diff(self._sorted) == 0).any())
+        """Whether a node is listed twice."""
+
+    def indices(self, i: Importer, trees: Array, ids: Array) -> Array:
+        """The index of each (tree, node). Raises the importer's error for one that does not exist."""
+        keys = self._keys(trees, ids)
+        found = np.minimum(np.searchsorted(self._sorted, keys), self.count - 1)
+        wrong = np.flatnonzero(self._sorted[found] != keys)
+        if wrong.size:
+            pair = int(trees[wrong[0]]), int(ids[wrong[0]])
+            raise i.fail(
+                f"an attribute refers to the (tree, node) {pair}, which does not exist",
+                "export the model again",
+            )
+        return self._order[found]
+
+    def _keys(self, trees: Array, ids: Array) -> Array:
+        """A number for each (tree, node), and -1 for a tree or a number that no node has."""
+        tree, tree_known = _ranks(self._trees, trees)
+        node, node_known = _ranks(self._ids, ids)
+        return np.where(tree_known & node_known, tree * self._ids.size + node, -1)
+
+
+def _ranks(known: Array, values: Array) -> tuple[Array, Array]:
+    """The index of each value in the sorted ``known``, and whether it is one of them."""
+    ranks = np.minimum(np.searchsorted(known, values), known.size - 1)
+    return ranks, known[ranks] == values
+
+
+def _votes(i: Importer, votes: str, targets: str, nodes: _Nodes) -> tuple[Array, ...]:
     """The end of the votes of each node, and the targets and weights of all votes in the order of
     the nodes.
     """
     trees, ids = _integers(i, f"{votes}_treeids"), _integers(i, f"{votes}_nodeids")
-    target, weight = np.array(_integers(i, targets)), numbers(i, f"{votes}_weights")
-    if {len(trees), len(target), len(weight)} != {len(ids)} or not ids:
+    target, weight = _integers(i, targets), numbers(i, f"{votes}_weights")
+    if {len(trees), len(target), len(weight)} != {ids.size} or not ids.size:
         raise i.fail("the attributes of the leaves are empty or differ in length", "export the model again")
-    nodes = _indices(i, indices, trees, ids)
-    order = np.argsort(nodes, kind="stable")
-    return np.cumsum(np.bincount(nodes, minlength=len(indices))), target[order], weight[order]
+    leaves = nodes.indices(i, trees, ids)
+    order = np.argsort(leaves, kind="stable")
+    return np.cumsum(np.bincount(leaves, minlength=nodes.count)), target[order], weight[order]
 
 
-def _indices(i: Importer, indices: dict[tuple[int, int], int], trees: list[int], ids: list[int]) -> Array:
-    """The index of each (tree, node)."""
-    try:
-        return np.array([indices[pair] for pair in zip(trees, ids, strict=True)])
-    except KeyError as error:
-        raise i.fail(
-            f"an attribute refers to the (tree, node) {error}, which does not exist", "export the model again"
-        ) from None
-
-
-def _integers(i: Importer, name: str) -> list[int]:
-    return list(i.attr(name, ()))
+def _integers(i: Importer, name: str) -> Array:
+    return np.array(i.attr(name, ()), np.int64)
 
 
 def _first_votes(trees: Trees) -> Trees:

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
-from graphwright.kernels.conv import byte_conv
+from graphwright.kernels.conv import byte_conv, byte_interleave
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
 from tests.kernels.library.harness import call, hook, load
@@ -54,10 +54,10 @@ class Convolution:
         tiles = np.zeros(byte_conv.packed_bytes(groups, cout, cin, kernel**2), np.uint8)
         byte_conv.pack(tiles, weights, groups)
         signed = [int(sign == np.int8) for sign in signs]
-        whole = byte_conv.InterleaveArgs(n, groups, cin, h * w, signed[0])
-        first = byte_conv.interleaving(isa, whole, packed=packed)
+        whole = byte_interleave.InterleaveArgs(n, groups, cin, h * w, signed[0])
+        first = byte_interleave.interleaving(isa, whole, packed=packed)
         quads = np.full(int(first.result_bytes), 99, np.uint8)
-        self.isa, library = isa, load(byte_conv, isa)
+        self.isa, library = isa, load(byte_interleave, isa)
         assert call(library[first.symbol], [guard(x), quads], whole, first.grid, 0) == 0
         self.args = byte_conv.ByteConvArgs(
             n, groups, cin, cout, 1, h, w, 1, oh, ow, 1, kernel, kernel, 1, stride, stride, 0, pad, pad,

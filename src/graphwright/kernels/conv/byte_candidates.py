@@ -12,7 +12,7 @@ from graphwright.kernels.candidates.context import Context, Contraction
 from graphwright.kernels.candidates.contractions import without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import candidate, contraction
-from graphwright.kernels.conv import byte_conv, byte_depthwise
+from graphwright.kernels.conv import byte_conv, byte_depthwise, byte_interleave
 from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
@@ -95,7 +95,7 @@ def _grouped(call: Contraction[ConvInteger], context: Context) -> Run:
     args, (x_zero, w_zero), groups = _args(call, axes, packed=packed), _zero_points(call), call.node.op.group
     _, cin, *kernel = w.type.sizes
     cout, taps = w.type.sizes[0] // groups, prod(kernel)
-    whole = byte_conv.InterleaveArgs(args.images, groups, cin, product(axes.sizes), args.x_signed)
+    whole = byte_interleave.InterleaveArgs(args.images, groups, cin, product(axes.sizes), args.x_signed)
     weights = context.derived(
         w,
         f"byte tiles of {groups}",
@@ -114,11 +114,13 @@ def _grouped(call: Contraction[ConvInteger], context: Context) -> Run:
     return Run((interleave, convolution), temporaries=(quads,))
 
 
-def _interleaved(x: Value, args: byte_conv.InterleaveArgs, packed: bool, isa: Isa) -> tuple[Launch, Value]:
+def _interleaved(
+    x: Value, args: byte_interleave.InterleaveArgs, packed: bool, isa: Isa
+) -> tuple[Launch, Value]:
     """The launch that interleaves ``x``, packed in panels or not, and its result."""
-    kernel = byte_conv.interleaving(isa, args, packed=packed)
+    kernel = byte_interleave.interleaving(isa, args, packed=packed)
     quads = Value(TensorType(U8, (kernel.result_bytes,)), "quads")
-    work = byte_conv.interleave_work_ns(isa, args)
+    work = byte_interleave.work_ns(isa, args)
     return Launch(KernelRef(kernel.symbol), (x, quads), (1,), args, kernel.grid, work=work), quads
 
 

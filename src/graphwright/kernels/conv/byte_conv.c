@@ -5,35 +5,8 @@
 
 #include "conv/byte_conv.gen.h"
 
+#include "conv/byte_panels.h"
 #include "library/run_byte_tile.h"
-
-typedef uint32_t quad; /* four channels of a pixel */
-
-/* The pixels of an image are cut into vectors, and these into panels; the last up to REST pixels may be in no
- * vector. */
-struct panels {
-    int64_t pixels, vectors, count;
-};
-
-static struct panels panels_of(int64_t pixels) {
-    const int64_t vectors = (pixels + VL - 1 - REST) / VL, count = ceildiv(vectors * VL, NR);
-    return (struct panels){pixels, vectors, count + (!count && pixels)};
-}
-
-/* The first pixel of panel p; panels get nearly equal numbers of vectors. */
-GW_INLINE int64_t pixel_of(const struct panels *s, int64_t p) {
-    return smaller(part_begin(s->vectors, p, s->count) * VL, s->pixels);
-}
-
-/* The pixels of a panel: those of its vectors, and the rest of the image, which no vector has. */
-struct columns {
-    int64_t at, cols, rest;
-};
-
-GW_INLINE struct columns columns_of(const struct panels *s, int64_t p) {
-    const int64_t at = pixel_of(s, p), end = pixel_of(s, p + 1);
-    return (struct columns){at, end - at, p + 1 == s->count ? s->pixels - end : 0};
-}
 
 struct conv {
     struct byte_conv_args s;
@@ -313,90 +286,3 @@ GW_KERNEL(gw_conv_bytes) { return run(buf, arg, begin, end, scratch, WITH_AMX); 
 GW_KERNEL(gw_conv_bytes_vnni) { return run(buf, arg, begin, end, scratch, WITH_VNNI); }
 
 GW_KERNEL(gw_conv_bytes_wide) { return run(buf, arg, begin, end, scratch, AS_16_BITS); }
-
-#define SAME(i) (i)
-#define MOD_4(i) (i) % 4
-#define QUARTERS(i) (i) % 4 * 4 + (i) / 4
-
-/* The bytes p[r * pitch][i] of lane i, for `rows` rows r; that of the first row is the lowest. */
-GW_INLINE vi interleaved(const uint8_t *p, int64_t pitch, int64_t rows) {
-#if VL == 16
-    if (rows == 4) { /* row by row, then four pixels of each row together, then pixel by pixel */
-        typedef uint32_t v4 __attribute__((vector_size(16)));
-        v4 row[4];
-#pragma GCC unroll 4
-        for (int r = 0; r < 4; r++)
-            memcpy(&row[r], p + r * pitch, sizeof row[r]);
-        const vq x = __builtin_shufflevector(__builtin_shufflevector(row[0], row[1], 0, 1, 2, 3, 4, 5, 6, 7),
-                                             __builtin_shufflevector(row[2], row[3], 0, 1, 2, 3, 4, 5, 6, 7),
-                                             LANES(SAME));
-        const vi order = (vi)__builtin_shufflevector((v4){0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703},
-                                                     (v4){0}, LANES(MOD_4));
-        return bytes_in_order((vi)__builtin_shufflevector(x, x, LANES(QUARTERS)), order);
-    }
-#endif
-    vq x = spread(p);
-    for (int64_t r = 1; r < rows; r++)
-        x |= spread(p + r * pitch) << 8 * (int32_t)r;
-    return (vi)x;
-}
-
-/* to[i] = the bytes at[0..rows)[i], each ^ flip; the last vectors may overlap. */
-GW_INLINE void interleave(const uint8_t *at, int64_t pitch, int64_t rows, int64_t n, uint8_t flip, quad *to) {
-    const vi flips = vi_set1((int32_t)(0x01010101u * flip));
-    int64_t i = 0;
-    for (; n >= VL && i < n; i += VL) {
-        const int64_t first = smaller(i, n - VL);
-        q_store(to + first, interleaved(at + first, pitch, rows) ^ flips);
-    }
-    for (; i < n; i++) {
-        quad x = 0;
-        for (int64_t r = 0; r < rows; r++)
-            x |= (quad)at[r * pitch + i] << 8 * r;
-        to[i] = x ^ 0x01010101u * flip;
-    }
-}
-
-/* Interleaves n pixels of up to four channels. */
-GW_INLINE void interleave_pixels(const struct interleave_args *s, const uint8_t *x, int64_t rows, int64_t n,
-                                 quad *to) {
-    const uint8_t flip = s->x_signed ? 0x80 : 0;
-    if (rows >= 4)
-        interleave(x, s->pixels, 4, n, flip, to);
-    else
-        interleave(x, s->pixels, rows, n, flip, to);
-}
-
-GW_KERNEL(gw_interleave_bytes) {
-    struct interleave_args s;
-    (void)scratch;
-    memcpy(&s, arg, sizeof s);
-    const int64_t planes = ceildiv(s.cin, 4), blocks = ceildiv(s.pixels, PIXELS);
-    for (; begin < end; begin++) {
-        const int64_t pixel = begin % blocks * PIXELS, plane = begin / blocks;
-        const int64_t channel = plane / planes * s.cin + plane % planes * 4;
-        const uint8_t *x = (const uint8_t *)buf[INTERLEAVE_X] + channel * s.pixels + pixel;
-        quad *to = (quad *)buf[INTERLEAVE_QUADS] + plane * s.pixels + pixel;
-        interleave_pixels(&s, x, s.cin - plane % planes * 4, smaller(PIXELS, s.pixels - pixel), to);
-    }
-    return 0;
-}
-
-GW_KERNEL(gw_interleave_panels) {
-    struct interleave_args s;
-    (void)scratch;
-    memcpy(&s, arg, sizeof s);
-    const struct panels panels = panels_of(s.pixels);
-    const int64_t planes = ceildiv(s.cin, 4);
-    for (; begin < end; begin++) {
-        const int64_t image = begin / panels.count, p = begin % panels.count;
-        const struct columns c = columns_of(&panels, p);
-        const uint8_t *x = (const uint8_t *)buf[INTERLEAVE_X] + image * s.cin * s.pixels + c.at;
-        quad *to = (quad *)buf[INTERLEAVE_QUADS] + (image * (panels.count + 1) + p) * planes * NR;
-        for (int64_t plane = 0; plane < planes; plane++, x += 4 * s.pixels, to += NR) {
-            interleave_pixels(&s, x, s.cin - plane * 4, c.cols, to);
-            interleave_pixels(&s, x + c.cols, s.cin - plane * 4, c.rest, to + planes * NR);
-        }
-    }
-    return 0;
-}

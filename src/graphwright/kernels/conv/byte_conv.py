@@ -1,25 +1,33 @@
 """2-D convolution of bytes: y = conv(x - x_zero, w - w_zero) in s32, row-major images.
 
-Implicit GEMM, as in ``conv.py``: a tile is some output channels times some output pixels. First, the kernel
-:data:`INTERLEAVE` packs four channels of a pixel into a *quad*; after that, quads are handled like f32
-pixels. For a block of pixels, the im2col panels of all taps are packed once (Chellapilla et al., "High
-Performance Convolutional Neural Networks for Document Processing", 2006) and used for all output channels of
-the chunk. Images are converted to u8 and weights to s8: if they have the other type, they and their zero
-points are shifted by 128. Padding contains the zero point of x. The zero points are subtracted afterwards: (W
-- wz) (X - xz) = W X - xz * sum(W) - wz * (sum(X) - K * xz) (Jacob et al., 2018, section 2.3), where the sums
-of weights are computed when they are packed, and those of quads only if w has a zero point. All arithmetic
-wraps like s32, so every variant and division into chunks gives the same bits. A 1-D convolution has h = 1.
+Implicit GEMM, as in ``conv.py``: a tile is some output channels times some output pixels. Four channels of a
+pixel are a *quad* (module ``byte_interleave``), and quads are handled like f32 pixels. For a block of pixels,
+the im2col panels of all taps are packed once (Chellapilla et al., "High Performance Convolutional Neural
+Networks for Document Processing", 2006) and used for all output channels of the chunk; if windows are single
+pixels, x is in panels already. Images are converted to u8 and weights to s8: if they have the other type,
+they and their zero points are shifted by 128. Padding contains the zero point of x. The zero points are
+subtracted afterwards: (W - wz) (X - xz) = W X - xz * sum(W) - wz * (sum(X) - K * xz) (Jacob et al., 2018,
+section 2.3), where the sums of weights are computed when they are packed, and those of quads only if w has a
+zero point. All arithmetic wraps like s32, so every variant and division into chunks gives the same bits. A
+1-D convolution has h = 1.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.conv.arguments import ConvolutionArgs
+from graphwright.kernels.conv.byte_interleave import (
+    InterleaveArgs,
+    interleaving,
+    most_single_pixels,
+    panel_count,
+    panel_sizes,
+)
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.byte_tile import (
     QUAD,
@@ -30,7 +38,6 @@ from graphwright.kernels.library.byte_tile import (
     byte_tiles,
     panel_columns,
     tile_bytes,
-    vectors_of,
 )
 from graphwright.kernels.library.extent import (
     FLAG,
@@ -50,18 +57,12 @@ VNNI: Final = "gw_conv_bytes_vnni"
 """The same kernel without AMX, even on CPUs that have it."""
 WIDE: Final = "gw_conv_bytes_wide"
 """The same kernel without AMX and AVX512-VNNI, even on CPUs that have them."""
-INTERLEAVE: Final = "gw_interleave_bytes"
-INTERLEAVE_PANELS: Final = "gw_interleave_panels"
-"""The same, packed in panels, for windows of single pixels."""
-
 
 _MOST_PANELS: Final = 8
 _UNIT_CHANNELS: Final = 64
 """Output channels per unit: few enough that small images still give work to several threads."""
 _PACKED_UNIT_CHANNELS: Final = 32
 """The same if x is packed already, so that units need not pack it."""
-_PIXELS: Final = 4096
-"""Pixels per unit of :data:`INTERLEAVE`."""
 
 
 @dataclass(frozen=True)
@@ -75,27 +76,14 @@ class ByteConvArgs(ConvolutionArgs):
     x_signed: Dim
     w_signed: Dim
     x_packed: Dim
-    """1 if x is the output of :data:`INTERLEAVE_PANELS`, else 0."""
+    """1 if x is in panels (:data:`~graphwright.kernels.conv.byte_interleave.INTERLEAVE_PANELS`), else 0."""
 
 
 ABI: Final = Abi("byte_conv", ("x", "w", "x_zero", "w_zero", "y"), ByteConvArgs.names())
-"""``x`` is the output of :data:`INTERLEAVE`, ``w`` is packed (:func:`pack`); zero points may be absent; ``y``
+"""``x`` is interleaved (module ``byte_interleave``), ``w`` is packed (:func:`pack`); zero points may be absent; ``y``
 is ignored if there is a hook. The hook, or a null pointer, comes next; its tile is s32, its rows are the
 output channels of all groups, its columns the output pixels row by row.
 """
-
-
-class InterleaveArgs(NamedTuple):
-    """Arguments of :data:`INTERLEAVE`: images of ``groups * cin`` channels and their pixels."""
-
-    images: Dim
-    groups: Dim
-    cin: Dim
-    pixels: Dim
-    x_signed: Dim
-
-
-INTERLEAVE_ABI: Final = Abi("interleave", ("x", "quads"), InterleaveArgs._fields)
 
 
 def packed_bytes(groups: int, cout: int, cin: int, taps: int) -> int:
@@ -133,17 +121,6 @@ def _block_bytes(isa: Isa) -> int:
     return isa.machine.l2.bytes // 2
 
 
-def _most_single_pixels(isa: Isa) -> int:
-    """The most pixels at the end of an image that are multiplied one by one, instead of in a vector."""
-    return 2 if isa.vector_bytes == 64 else 0
-
-
-def _panels(isa: Isa, pixels: Dim) -> Dim:
-    """Panels of pixels: at least one if there are pixels."""
-    vectors = floordiv(pixels + isa.lanes - 1 - _most_single_pixels(isa), isa.lanes)
-    return maximum(ceildiv(vectors, vectors_of(isa)), minimum(pixels, 1))
-
-
 def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
     """Panels of pixels per unit."""
     fitting = floordiv(_block_bytes(isa), maximum(_quads(args), 1) * (panel_columns(isa) * QUAD))
@@ -153,7 +130,7 @@ def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
 def grid(isa: Isa, args: ByteConvArgs) -> Dim:
     """The number of units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
     channels = _PACKED_UNIT_CHANNELS * args.x_packed + _UNIT_CHANNELS * (1 - args.x_packed)
-    blocks = ceildiv(_panels(isa, args.pixels), _block_panels(isa, args)) * ceildiv(args.cout, channels)
+    blocks = ceildiv(panel_count(isa, args.pixels), _block_panels(isa, args)) * ceildiv(args.cout, channels)
     return args.images * args.groups * blocks
 
 
@@ -161,8 +138,8 @@ def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
     """The bytes of column sums, of runs of the pixels that are in no vector, and of panels if x is not packed
     already.
     """
-    panels = minimum(_panels(isa, args.pixels), _block_panels(isa, args))
-    rest = _most_single_pixels(isa) * ceildiv(_quads(args) * QUAD, RUN) * RUN
+    panels = minimum(panel_count(isa, args.pixels), _block_panels(isa, args))
+    rest = most_single_pixels(isa) * ceildiv(_quads(args) * QUAD, RUN) * RUN
     packed = _quads(args) * (1 - args.x_packed)
     return (panels + 1) * panel_columns(isa) * QUAD * (packed + 1) + rest
 
@@ -177,33 +154,6 @@ def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
     cycles = floordiv(quads * (1 - args.x_packed), 2)
     work = Work(byte_fmas=4 * quads * args.cout, efficiency=_EFFICIENCY[isa.name], cycles=cycles)
     return predict(work, isa.machine)
-
-
-class Interleaving(NamedTuple):
-    """A kernel that interleaves images, the bytes of its result, and its number of units of work."""
-
-    symbol: str
-    result_bytes: Dim
-    grid: Dim
-
-
-def interleaving(isa: Isa, args: InterleaveArgs, *, packed: bool) -> Interleaving:
-    """:data:`INTERLEAVE_PANELS`, whose units are panels, if ``packed``; else :data:`INTERLEAVE`, whose units
-    are blocks of pixels of each quad of channels.
-    """
-    images, quads = args.images * args.groups, ceildiv(args.cin, QUAD)
-    if packed:
-        panels = _panels(isa, args.pixels)  # in the result, another one for pixels that are in no vector
-        result_bytes = images * (panels + 1) * panel_columns(isa) * quads * QUAD
-        return Interleaving(INTERLEAVE_PANELS, result_bytes, images * panels)
-    result_bytes = images * quads * args.pixels * QUAD
-    return Interleaving(INTERLEAVE, result_bytes, images * quads * ceildiv(args.pixels, _PIXELS))
-
-
-def interleave_work_ns(isa: Isa, args: InterleaveArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: one cycle for two quads."""
-    quads = args.images * args.groups * ceildiv(args.cin, QUAD) * args.pixels
-    return predict(Work(cycles=floordiv(quads, 2)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
@@ -231,34 +181,16 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         | within(FLAG, "w_zero_step", "x_signed", "w_signed", "x_packed"),
         tiles=Tiles(a.images, channels, pixels),
     )
-    return extent, replace(extent, symbol=VNNI), replace(extent, symbol=WIDE), *_interleave_extents(isa)
-
-
-def _interleave_extents(isa: Isa) -> tuple[Extent, ...]:
-    a = InterleaveArgs(*map(symbol, InterleaveArgs._fields))
-    x = dense(1, a.images * a.groups, a.cin, a.pixels)
-    kernels = (interleaving(isa, a, packed=packed) for packed in (False, True))
-    return tuple(
-        Extent(
-            kernel.symbol,
-            INTERLEAVE_ABI.args,
-            INTERLEAVE_ABI.ordered(x=x, quads=dense(1, kernel.result_bytes)),
-            grid=kernel.grid,
-        )
-        for kernel in kernels
-    )
+    return extent, replace(extent, symbol=VNNI), replace(extent, symbol=WIDE)
 
 
 def header(isa: Isa) -> str:
     """The generated header of ``byte_conv.c``."""
     constants = f"""
-#define NR {panel_columns(isa)} /* output pixels of a panel */
-#define REST {_most_single_pixels(isa)} /* the most pixels that are multiplied one by one */
 #define OUT_LD (NR + VL) /* pixels of a tile, and the rest */
 #define BLOCK_BYTES {_block_bytes(isa)}
 #define MOST_PANELS {_MOST_PANELS}
 #define UNIT_TILES {_UNIT_CHANNELS // TILE_ROWS}
 #define PACKED_UNIT_TILES {_PACKED_UNIT_CHANNELS // TILE_ROWS}
-#define PIXELS {_PIXELS} /* of a unit that interleaves */
 """
-    return "\n".join([ABI.c_text(), INTERLEAVE_ABI.c_text(), constants, byte_tiles(isa, a_signed=True)])
+    return "\n".join([ABI.c_text(), panel_sizes(isa), constants, byte_tiles(isa, a_signed=True)])

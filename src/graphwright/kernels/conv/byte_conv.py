@@ -80,9 +80,9 @@ class ByteConvArgs(ConvolutionArgs):
 
 
 ABI: Final = Abi("byte_conv", ("x", "w", "x_zero", "w_zero", "y"), ByteConvArgs.names())
-"""``x`` is interleaved (module ``byte_interleave``), ``w`` is packed (:func:`pack`); zero points may be absent; ``y``
-is ignored if there is a hook. The hook, or a null pointer, comes next; its tile is s32, its rows are the
-output channels of all groups, its columns the output pixels row by row.
+"""``x`` is interleaved (module ``byte_interleave``), ``w`` is packed (:func:`pack`); zero points may be
+absent; ``y`` is ignored if there is a hook. The hook, or a null pointer, comes next; its tile is s32, its
+rows are the output channels of all groups, its columns the output pixels row by row.
 """
 
 

@@ -199,3 +199,37 @@ def test_quantized_sums_and_products_of_all_pairs_of_bytes(op: str, relu: bool, 
     off = np.abs(actual.astype(np.int64) - zero - np.rint(steps))
     assert off.max(where=~is_near_tie | is_tie, initial=0) == 0  # exact ties are rounded to even
     assert off.max() <= 1
+
+
+@pytest.mark.parametrize(("x_scale", "y_scale"), [(1e38, 1e-3), (np.inf, 0.5), (0.5, 1e-44), (0.5, 1e-45)])
+def test_requantized_products_whose_ratio_of_scales_is_infinite(x_scale: float, y_scale: float) -> None:
+    """Zero stays zero, and all else has the sign of the exact value, which outweighs the bias."""
+    x, w, bias = np.array([[3, 3], [200, 3], [3, 200]], np.uint8), np.array([[5], [-5]], np.int8), 0.01
+    constants = [
+        numpy_helper.from_array(value, name)
+        for name, value in {
+            "x_scale": np.float32(x_scale),
+            "x_zero": np.uint8(3),
+            "w": w,
+            "w_scale": np.float32(0.1),
+            "bias": np.array([bias], np.float32),
+            "y_scale": np.float32(y_scale),
+            "y_zero": np.uint8(128),
+        }.items()
+    ]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "x_scale", "x_zero"], ["x_float"]),
+        helper.make_node("DequantizeLinear", ["w", "w_scale"], ["w_float"]),
+        helper.make_node("MatMul", ["x_float", "w_float"], ["sums"]),
+        helper.make_node("Add", ["sums", "bias"], ["biased"]),
+        helper.make_node("QuantizeLinear", ["biased", "y_scale", "y_zero"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)]
+    results = [helper.make_tensor_value_info("y", TensorProto.UINT8, None)]
+    graph = helper.make_graph(nodes, "g", inputs, results, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (actual,) = gw.compile(model.SerializeToString(), options=CPU).run({"x": x}).values()
+    with np.errstate(all="ignore"):
+        products = (x - np.float64(3)) * np.float32(x_scale) @ (w * np.float64(np.float32(0.1)))
+        steps = np.nan_to_num(np.rint((products + bias) / np.float32(y_scale)), nan=-np.inf)
+    np.testing.assert_array_equal(actual, np.clip(steps + 128, 0, 255).astype(np.uint8))

@@ -44,6 +44,10 @@ BIASED = P(QuantizeLinear, P(Add, SCALED, ADDEND, once=True), Y_SCALE, Y_ZERO)
 
 _MOST_TERMS = limits(I32)[1] // 255**2
 """The most products of 8-bit differences whose sum fits in i32."""
+_LARGEST_OPERAND_SCALE, _SMALLEST_RESULT_SCALE = 2.0**16, 2.0**-60
+"""If no scale of an operand is larger and no scale of a result smaller, the ratio of scales times the largest
+sum is finite, and where the ratio underflows, the result is 0.
+"""
 
 
 def _refusal(m: Match, axis: int, terms: object) -> str | None:
@@ -54,6 +58,9 @@ def _refusal(m: Match, axis: int, terms: object) -> str | None:
             return f"no integer product for {value.type} with scale {scale.type} to {op.to}"
         if scale.type.shape is None or value.type.shape is None:
             return "a rank is not known"
+    for constant in (m.constant(X_SCALE), m.constant(W_SCALE)):
+        if constant is not None and not (abs(constant) <= _LARGEST_OPERAND_SCALE).all():
+            return "the product of both scales may be infinite"
     for parameter in (m[X_SCALE], m.optional(X_ZERO)):
         if parameter is not None and not is_single(parameter.type.dims):
             return "the left operand has a scale or zero point per axis"
@@ -135,6 +142,8 @@ def _requantized_refusal(m: Match) -> str | None:
     scale = m[Y_SCALE].type
     if op.to not in BYTES or op.divides_in(scale.dtype) != F32 or not is_single(scale.dims):
         return f"no requantization with scale {scale} to {op.to}"
+    if not (abs(m.array(Y_SCALE)) >= _SMALLEST_RESULT_SCALE).all():
+        return "the ratio of scales may be infinite"
     zero, addend = m.optional(Y_ZERO), m.optional(ADDEND)
     if zero is not None and not is_single(zero.type.dims):
         return "the zero point varies along an axis"

@@ -386,6 +386,13 @@ def test_strings_are_read_from_each_of_numpy_s_types(options: Options, doubler: 
         assert found.tolist() == ["abc", "", "é"]
     with pytest.raises(gw.GraphwrightError, match="input 'x' takes f32, not StringDType"):
         doubler(np.array([["1"]], np.dtypes.StringDType()))
+    for encoded in (np.char.encode(["abc", "", "é"], "utf-8"), np.array(["abc", b"", "é".encode()], object)):
+        assert copied(encoded)[0].tolist() == ["abc", "", "é"]
+    faults = ((b"\xff", "can't decode"), (None, "None is not a text"), (2, "2 is not a text"))
+    for element, fault in faults:
+        for feed in (["abc", element], np.array(["abc", element], object)):
+            with pytest.raises(gw.FeedError, match=f"input 'x' cannot be read as an array: .*{fault}"):
+                copied(feed)
 
 
 @pytest.mark.parametrize("rank", [32, 33, 64])

@@ -124,7 +124,7 @@ class Bindings:
         if self.inputs[index].dtype.element is not None:
             held: Any = self._container(index, self.inputs[index].dtype, array)  # a list, or None
             return cast("Array", held)
-        if type(array) is not np.ndarray or array.dtype != self._types[index]:
+        if type(array) is not np.ndarray or array.dtype != self._types[index] or array.dtype.hasobject:
             return self._array(index, self.inputs[index].dtype, array)
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 

@@ -28,6 +28,8 @@ def read_array(given: Any, dtype: DType, what: str, hint: str = "") -> Array:
     """
     try:
         array = _array_of(given, dtype)
+        if dtype is STRING and array.dtype.kind in "OS":
+            array = _decoded(array)
     except _FAULTS as error:
         message = f"{what} cannot be read as an array: {error}"
         raise FeedError(Diagnostic("feed-dtype", message, hint=hint)) from error
@@ -43,6 +45,19 @@ def read_array(given: Any, dtype: DType, what: str, hint: str = "") -> Array:
     raise FeedError(Diagnostic("feed-dtype", message, hint="; ".join(filter(None, (remedy, hint)))))
 
 
+def _decoded(array: Array) -> Array:
+    """An array of texts from one of texts and UTF-8 bytes. Raises ValueError for other elements."""
+    elements = array.ravel().tolist()
+    if set(map(type, elements)) <= {str}:
+        return array
+    texts = np.empty(len(elements), object)
+    for position, element in enumerate(elements):
+        if not isinstance(element, (str, bytes)):
+            raise ValueError(f"{element!r} is not a text, but of type {type(element).__name__}")
+        texts[position] = element if isinstance(element, str) else element.decode()
+    return texts.reshape(array.shape)
+
+
 def _array_of(given: Any, dtype: DType) -> Array:
     """``given`` as an array; numbers and lists become arrays of ``dtype``.
 
@@ -54,7 +69,7 @@ def _array_of(given: Any, dtype: DType) -> Array:
     if masked is not None and masked.is_masked(given):
         raise ValueError("it has masked elements: replace them by values, as array.filled(0) does")
     if not hasattr(given, "__dlpack__"):
-        return np.asarray(given)
+        return np.asarray(given, object if isinstance(given, _PLAIN) else None)
     try:
         return np.asarray(given) if hasattr(given, "__array__") else np.from_dlpack(given)
     except _FAULTS:

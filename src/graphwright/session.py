@@ -110,10 +110,10 @@ class InferenceSession:
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: object = None
     ) -> list[Array]:
-        """Runs the model and returns the outputs in ``output_names``, or all, in order. Raises FeedError for
-        arrays that do not fit.
+        """Runs the model and returns the outputs in ``output_names``, in order; all if it is None or empty.
+        Raises FeedError for arrays that do not fit.
         """
-        return self._model.listed(output_names, input_feed)
+        return self._model.listed(output_names or None, input_feed)
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs, in order."""

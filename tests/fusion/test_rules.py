@@ -173,6 +173,9 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(OptionError, match="is not TOML"):
         options(fusion_rules=str(tmp_path / "bytes.toml"))
+    (tmp_path / "endless.toml").symlink_to("/dev/zero")
+    with pytest.raises(OptionError, match="has more than 1 MiB"):
+        options(fusion_rules=str(tmp_path / "endless.toml"))
 
 
 def test_unknown_rules_are_listed_at_once() -> None:

@@ -149,3 +149,5 @@ def test_a_file_that_cannot_be_read_or_written(file: Path, caplog: pytest.LogCap
     assert os.listdir(file.parent) == ["machine.json"]
     with pytest.raises(OptionError, match="No such file"):
         Options(calibration="/no/such/file")
+    with pytest.raises(OptionError, match="has more than 1 MiB"):
+        Options(calibration="/dev/zero")

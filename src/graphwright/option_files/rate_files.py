@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from graphwright.log import warn_once
+from graphwright.option_files.text import option_text
 
 FORMAT: Final = 1
 NO_RATES: Final = "none"
@@ -39,7 +40,7 @@ def read_calibration(text: str) -> str:
     if text.startswith("{"):
         return rates_text(*parsed(text))
     try:
-        return rates_text(*parsed(Path(text).expanduser().read_text(encoding="utf-8")))
+        return rates_text(*parsed(option_text(Path(text).expanduser())))
     except OSError as error:
         raise ValueError(f"{error.strerror or error}; it {REQUIRED}") from error
 
@@ -95,7 +96,7 @@ def resolved(calibration: str, users_file: Path) -> str:
     if not os.path.exists(users_file):  # also for a folder that this user may not enter
         return NO_RATES
     try:
-        cpu, rates = parsed(users_file.read_text(encoding="utf-8"))
+        cpu, rates = parsed(option_text(users_file))
     except (OSError, ValueError) as error:
         warn_once(f"rates {users_file}", "%s is not used: %s; %s", users_file, error, REMEDY)
         return NO_RATES

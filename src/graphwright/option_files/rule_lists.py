@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any, Final
 
+from graphwright.option_files.text import option_text
 from graphwright.support.spelling import did_you_mean
 
 KEYS: Final = ("rules", "off")
@@ -32,7 +33,7 @@ def read_rules(text: str) -> str:
 
 def _read_file(path: Path) -> str:
     try:
-        table = importlib.import_module("tomllib").loads(path.read_text(encoding="utf-8"))
+        table = importlib.import_module("tomllib").loads(option_text(path))
     except OSError as error:
         raise ValueError(f"{error.strerror or error}") from error
     except ValueError as error:  # TOML, or UTF-8

@@ -12,6 +12,7 @@ from graphwright.cost.calibration import rates_of
 from graphwright.cost.machine import MACHINES
 from graphwright.errors import Diagnostic, OptionError
 from graphwright.option_files.rate_files import RATES, Rates, cpu_model, parsed, rates_text
+from graphwright.option_files.text import option_text
 from graphwright.runtime.devices.target import usable_isas
 from graphwright.support.whole_file import whole_file
 from graphwright.targets.cpu.isa import ISAS
@@ -79,7 +80,7 @@ def _remove(path: Path) -> None:
 
 def _show(path: Path) -> None:
     try:
-        cpu, rates = parsed(path.read_text(encoding="utf-8"))
+        cpu, rates = parsed(option_text(path))
     except (FileNotFoundError, NotADirectoryError):
         say("There are no measured rates: the built-in table is used.")
         return

@@ -233,3 +233,25 @@ def test_requantized_products_whose_ratio_of_scales_is_infinite(x_scale: float, 
         products = (x - np.float64(3)) * np.float32(x_scale) @ (w * np.float64(np.float32(0.1)))
         steps = np.nan_to_num(np.rint((products + bias) / np.float32(y_scale)), nan=-np.inf)
     np.testing.assert_array_equal(actual, np.clip(steps + 128, 0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize("pool", ["AveragePool", "GlobalAveragePool"])
+def test_quantized_means_round_ties_to_even(pool: str) -> None:
+    scale, zero = np.float32(0.3), np.uint8(77)
+    quantization = [numpy_helper.from_array(scale, "scale"), numpy_helper.from_array(zero, "zero")]
+    attributes: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]} if pool == "AveragePool" else {}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["floats"]),
+        helper.make_node(pool, ["floats"], ["mean"], **attributes),
+        helper.make_node("QuantizeLinear", ["mean", "scale", "zero"], ["y"]),
+    ]
+    size = 32 if pool == "AveragePool" else 2
+    x = RNG.integers(0, 256, (1, 64, size, size)).astype(np.uint8)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)]
+    results = [helper.make_tensor_value_info("y", TensorProto.UINT8, None)]
+    graph = helper.make_graph(nodes, "g", inputs, results, quantization)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (actual,) = gw.compile(model.SerializeToString(), options=CPU).run({"x": x}).values()
+    squares = x.astype(np.int64).reshape(1, 64, size // 2, 2, size // 2, 2) - int(zero)
+    expected = np.rint(squares.sum(axis=(3, 5)) / 4) + int(zero)  # exact: quarters
+    np.testing.assert_array_equal(actual, expected.astype(np.uint8))

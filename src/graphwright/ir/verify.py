@@ -198,26 +198,33 @@ def _structure_faults(graph: Graph) -> Iterator[_Fault]:
             yield _Fault(f"input {i} of {graph.name}, {value!r}, has a wrong owner or index")
     nodes = set(graph)
     defined: set[Value] = set(graph.inputs)
-    uses: dict[Value, set[tuple[Node, int]]] = {value: set() for value in graph.inputs}
     for node in graph:
         for i, operand in enumerate(node.inputs):
-            if operand is None:
-                continue
-            uses.setdefault(operand, set()).add((node, i))
-            if operand not in defined:
+            if operand is not None and operand not in defined:
                 yield _Fault(_undefined(operand, graph, nodes), node, ("input", i))
         for i, value in enumerate(node.outputs):
             if value.producer is not node or value.index != i:
                 yield _Fault(f"output {i}, {value!r}, has a wrong producer or index", node, ("output", i))
             defined.add(value)
-            uses.setdefault(value, set())
-    for value, expected in uses.items():
-        if value in defined and set(value.uses) != expected:
-            yield _Fault(_wrong_uses(value, expected), value.producer, ("output", value.index))
+    values = [*graph.inputs, *(value for node in graph for value in node.outputs)]
+    yield from _use_faults(graph, values)
     for value in graph.outputs:
         if value not in defined:
             yield _Fault(f"output {value!r} of {graph.name} is not a value of this graph")
-    yield from _layout_faults(defined)
+    yield from _layout_faults(values)
+
+
+def _use_faults(graph: Graph, values: Sequence[Value]) -> Iterator[_Fault]:
+    """Faults of the use lists of ``values``."""
+    uses: dict[Value, set[tuple[Node, int]]] = {}
+    for node in graph:
+        for i, operand in enumerate(node.inputs):
+            if operand is not None:
+                uses.setdefault(operand, set()).add((node, i))
+    for value in values:
+        expected = uses.get(value, set())
+        if set(value.uses) != expected:
+            yield _Fault(_wrong_uses(value, expected), value.producer, ("output", value.index))
 
 
 def _undefined(operand: Value, graph: Graph, nodes: set[Node]) -> str:
@@ -239,7 +246,7 @@ def _wrong_uses(value: Value, expected: set[tuple[Node, int]]) -> str:
     return f"the use list of {value!r} {' and '.join(parts)}"
 
 
-def _layout_faults(values: set[Value]) -> Iterator[_Fault]:
+def _layout_faults(values: Sequence[Value]) -> Iterator[_Fault]:
     for value in values:
         layout, rank = value.layout, value.type.rank
         if layout is None:

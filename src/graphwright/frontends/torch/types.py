@@ -14,7 +14,7 @@ from torch._subclasses import FakeTensor
 from torch.utils._sympy import functions as torch_sympy
 
 from graphwright.ir.op import Array
-from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, mod, symbol
+from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, mod, product, symbol
 from graphwright.ir.types import DTYPES, DType, TensorType
 
 _NAMES = {
@@ -151,17 +151,11 @@ def dim_from_expression(e: sympy.Expr) -> Dim:
     operands = [dim_from_expression(arg) for arg in e.args]
     match e:
         case sympy.Add():
-            return sum(operands[1:], operands[0])
+            return sum(operands)
         case sympy.Mul():
-            total: Dim = 1
-            for each in operands:
-                total = total * each
-            return total
+            return product(operands)
         case sympy.Pow() if isinstance(operands[1], int) and operands[1] >= 0:
-            total = 1
-            for _ in range(operands[1]):
-                total = total * operands[0]
-            return total
+            return product(operands[:1] * operands[1])
         case torch_sympy.FloorDiv() | torch_sympy.CleanDiv():
             return floordiv(*operands)
         case torch_sympy.Mod() | torch_sympy.PythonMod():

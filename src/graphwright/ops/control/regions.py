@@ -1,4 +1,4 @@
-"""A helper of the imports of PyTorch's branches and loops."""
+"""Helpers of the imports of branches and loops."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Graph, Value
+from graphwright.ir.inference.loop_types import DtypesDiffer, widened
+from graphwright.ir.op import Importer
 from graphwright.ir.symbols import Expr
+from graphwright.ir.types import TensorType
 from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.range import scalar_of
 
@@ -31,3 +34,25 @@ def _tensor(b: Builder, given: Any) -> Value:
     if isinstance(given, Expr):
         return scalar_of(b, given)
     return b.const(np.asarray(given, np.float32 if isinstance(given, float) else None))
+
+
+def widened_types(
+    i: Importer, starts: Sequence[TensorType], received: Sequence[TensorType], given: Sequence[TensorType]
+) -> list[TensorType]:
+    """Types that hold in every iteration, given the initial types of loop-carried values, the types that the
+    body receives, and those that it returns.
+    """
+    wider: list[TensorType] = []
+    for index, types in enumerate(zip(starts, received, given, strict=True)):
+        try:
+            wider.append(widened(i.builder.module.symbols, *types))
+        except DtypesDiffer as error:
+            raise i.fail(f"loop-carried value {index} {error}") from None
+    return wider
+
+
+def set_inputs(graph: Graph, inputs: Sequence[Value]) -> None:
+    """Changes the inputs of ``graph`` to ``inputs``, a selection of them in another order."""
+    graph.inputs[:] = inputs
+    for index, value in enumerate(inputs):
+        value.index = index

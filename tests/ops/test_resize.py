@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import graphwright as gw
 from graphwright.config import Options
@@ -236,5 +237,38 @@ def _resized_to(node: Any, wanted: np.ndarray[Any, Any]) -> Any:
         [helper.make_tensor_value_info("x", 1, [1, 3, "H", 4])],
         [helper.make_tensor_value_info("y", 1, None)],
         [numpy_helper.from_array(wanted, "sizes")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int32])
+@pytest.mark.parametrize(
+    "attributes", [{"mode": "cubic"}, {"mode": "cubic", "antialias": 1}, {"mode": "linear", "antialias": 1}]
+)
+@pytest.mark.parametrize("constant", [True, False])
+def test_integers_are_rounded_and_saturated(dtype: Any, attributes: dict[str, Any], constant: bool) -> None:
+    """A cubic sum of extreme integers leaves their range, in which it wrapped around."""
+    info, target = np.iinfo(dtype), sizes(1, 2, 13, 4)
+    x = RNG.choice([info.min, info.min + 5, info.max // 2, info.max], (1, 2, 8, 6)).astype(dtype)
+    evaluator = ReferenceEvaluator(_sized(np.float64, True, target, attributes))
+    (exact,) = evaluator.run(None, {"x": x.astype(np.float64)})
+    model = gw.compile(_sized(dtype, constant, target, attributes))
+    (found,) = model(x) if constant else model(x, target)
+    assert found.dtype == dtype and np.abs(exact).max() > (info.max if attributes["mode"] == "cubic" else 0)
+    wanted = np.rint(exact).clip(info.min, info.max)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=max(1, 2e-6 * info.max))
+
+
+def _sized(dtype: Any, constant: bool, target: np.ndarray[Any, Any], attributes: dict[str, Any]) -> Any:
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    x, given = (
+        helper.make_tensor_value_info(*info) for info in (("x", element, [1, 2, 8, 6]), ("sizes", 7, [4]))
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], **attributes)],
+        "g",
+        [x] if constant else [x, given],
+        [helper.make_tensor_value_info("y", element, None)],
+        [numpy_helper.from_array(target, "sizes")] if constant else [],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)

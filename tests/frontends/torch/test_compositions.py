@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import Phase, given, settings
@@ -156,6 +157,20 @@ def test_histogram_counts() -> None:
 def test_an_axis_that_keeps_its_size_is_not_smoothed(mode: str) -> None:
     x = filled((1, 2, 7, 20), torch.float32, 0)
     equal(lambda x: torch.nn.functional.interpolate(x, scale_factor=1.1, mode=mode, antialias=True), x)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_resized_bytes_are_rounded(mode: str) -> None:
+    """To within one, as PyTorch's weights of bytes are integers, and its sums of integers have no ties."""
+    x = torch.from_numpy(np.random.default_rng(0).choice([0, 5, 90, 255], (1, 2, 9, 7)).astype(np.uint8))
+
+    def resize(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.interpolate(x, (13, 5), mode=mode)
+
+    (made,) = run(reading(resize, x), x)
+    difference = made.int() - resize(x).int()
+    assert made.dtype == torch.uint8 and difference.abs().max() <= 1
+    assert difference.float().mean().abs() < 0.2
 
 
 @pytest.mark.parametrize("default", [torch.float16, torch.float32])

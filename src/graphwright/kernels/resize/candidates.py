@@ -207,6 +207,9 @@ def _along(
     if taps.outside.any():
         outside = Load(builder.input(context.table(taps.outside, "outside"), (count,)), (r,))
         result = select(outside, Const(op.extrapolation, result.dtype), result)
+    bounds = op.method.range_of(target.type.dtype.numpy)
+    if bounds is not None:
+        result = apply("clamp", apply("round", result), *bounds)
     body.append(Store(y, (o, r, i), cast(result, target.type.dtype)))
     axes = [("o", builder.size(outer)), ("r", count), ("i", builder.size(inner))]
     loops = nest(axes[:2] if inner == 1 else axes, *body)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from graphwright.ir.op import AtenImport, AtenImporter
+from graphwright.ir.types import F32, U8
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.nn.resize import Resize
+from graphwright.ops.quantized.round_to_range import RoundToRange
 
 
 def _aten_upsample(mode: str) -> AtenImport:
@@ -23,7 +26,10 @@ def _aten_upsample(mode: str) -> AtenImport:
             scales=None if factors is None or aligned else tuple(map(float, factors)),
             sizes=i.results[0].dims[2:], axes=axes,
         )  # fmt: skip
-        return i.emit(op, x)
+        if x.type.dtype != U8 or mode != "linear":
+            return i.emit(op, x)
+        wide = i.emit(op, as_dtype(i.builder, x, F32))  # PyTorch rounds bytes, ONNX Runtime cuts them off
+        return as_dtype(i.builder, i.emit(RoundToRange(), wide), U8)
 
     return convert
 

@@ -26,6 +26,7 @@ from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.core.where import Where
 from graphwright.ops.nn.interpolate import Interpolate
 from graphwright.ops.nn.resize_taps import Method
+from graphwright.ops.quantized.round_to_range import RoundToRange
 from graphwright.records import dataclass
 
 
@@ -185,6 +186,9 @@ def interpolated(
             out = b(Gather(axis), out, b(Cast(I64), nearest.value))
     if outside is not None:
         out = b(Where(), outside, b.const(method.extrapolation, out.type.dtype), out)
+    bounds = method.range_of(dtype.numpy)
+    if bounds is not None and out.type.dtype != dtype:
+        out = b(RoundToRange(*bounds), out)
     return as_dtype(b, out, dtype)
 
 

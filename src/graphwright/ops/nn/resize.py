@@ -44,6 +44,7 @@ from graphwright.ops.nn.resize_taps import (
     taps_of,
 )
 from graphwright.ops.nn.spatial import accumulator
+from graphwright.ops.quantized.round_to_range import round_to_range
 from graphwright.records import replace
 
 POLICIES = ("stretch", "not_larger", "not_smaller")
@@ -299,6 +300,9 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
             outside = outside | taps.outside.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
         if outside.any():
             out = np.where(outside, np.asarray(self.extrapolation, out.dtype), out)
+        bounds = self.method.range_of(x.dtype)
+        if bounds is not None:
+            out = round_to_range(out, None, *bounds)
         return np.array(out, dtype=x.dtype)
 
     def bounded_form(
@@ -383,6 +387,7 @@ Resize.samples = (
     Sample(Resize(), (_X, None, arg(F32, 4, values=_UP), None)),
     Sample(Resize(), (_X, None, None, _SIZES)),
     Sample(Resize("linear", sizes=(3, 4)), (arg(U8, 2, 2),)),
+    Sample(Resize("cubic", sizes=(3, 4)), (arg(U8, 2, 2, values=(0, 255, 250, 3)),)),
     Sample(Resize("linear", sizes=(3, 4)), (arg(F16, 2, 2),)),
     Sample(Resize("cubic", sizes=(3, 4)), (arg(F64, 2, 0),), "size of axis 1, which is resized"),
     Sample(Resize(scales=(1.0, float(np.float32(1 / 3)))), (arg(F32, 2, _H),)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphwright.ir.op import Array
@@ -36,6 +38,20 @@ class Method:
     def crops(self) -> bool:
         """Whether a region of interest is resized."""
         return self.coordinates == "tf_crop_and_resize"
+
+    def range_of(self, dtype: np.dtype[Any]) -> tuple[float, float] | None:
+        """The range to which integers are rounded and saturated; None for floats, for copies, and for
+        integers that are cut off.
+
+        Cubic weights are negative at some positions, so a sum of bytes can leave their range. ONNX Runtime
+        rounds with antialiasing and cuts off without; it has no cubic interpolation of integers without.
+        """
+        overshoots_or_filters = self.mode == "cubic" or (self.mode == "linear" and self.antialias)
+        if dtype.kind not in "iu" or not overshoots_or_filters:
+            return None
+        info = np.iinfo(dtype)
+        high = float(info.max)
+        return float(info.min), high if int(high) <= info.max else float(np.nextafter(high, 0))
 
 
 @dataclass(frozen=True)

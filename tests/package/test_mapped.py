@@ -40,7 +40,7 @@ def overwrite(path: Path, member: str, data: bytes, offset: int = 0) -> None:
         file.write(data)
 
 
-@pytest.mark.parametrize("moment", ["is_signed", "_check_members", "_check_format"])
+@pytest.mark.parametrize("moment", ["is_signed", "check_members", "check_format"])
 def test_what_was_hashed_is_what_runs(
     path: Path, options: Options, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:

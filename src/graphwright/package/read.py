@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graphwright.errors import Diagnostic, GraphwrightError, PackageError
+from graphwright.errors import GraphwrightError
 from graphwright.executable.encode import decode
-from graphwright.executable.nodes import Dispatch, Executable, Program, programs_of
-from graphwright.executable.specs import TensorSpec, decode_spec
+from graphwright.executable.nodes import Executable, programs_of
+from graphwright.executable.specs import decode_spec
 from graphwright.executable.stored import StoredTasks
 from graphwright.executable.target_code import TargetCode
 from graphwright.package.archive import (
@@ -25,10 +24,20 @@ from graphwright.package.archive import (
     read_archive,
     source_name,
 )
+from graphwright.package.checks import (
+    Kept,
+    Members,
+    bindings_of,
+    check_bindings,
+    check_format,
+    check_members,
+    check_starts,
+    check_tensors,
+    check_weights,
+)
 from graphwright.package.pack_weights import no_weights
 from graphwright.package.package import (
     DECISIONS,
-    FORMAT,
     GENERAL,
     GRAPH,
     REMARKS,
@@ -45,10 +54,6 @@ from graphwright.package.read_weights import read_weights
 from graphwright.package.sign import is_signed
 from graphwright.package.weights import Weights
 from graphwright.records import dataclass
-
-Members = Mapping[str, memoryview]
-Kept = Mapping[str, FileMember | MemoryMember]
-"""Members that are read on demand."""
 
 
 def _is_read_later(name: str) -> bool:
@@ -145,21 +150,21 @@ def _package(
     checks: _Checks,
 ) -> Package:
     manifest = json.loads(bytes(members["manifest.json"]))
-    _check_format(manifest, where)
-    _check_members(manifest, members, later, where)
+    check_format(manifest, where)
+    check_members(manifest, members, later, where)
     signature = bytes(members.get("signature", b"")).decode("ascii")
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
     weights = read_weights(members[WEIGHTS]).with_own_indices()
 
     graphs = partial(_graph_texts, members, manifest)
     if checks.tensors:
-        _check_tensors(weights, manifest["tensors"][WEIGHTS], graphs, where)
+        check_tensors(weights, manifest["tensors"][WEIGHTS], graphs, where)
     if checks.weights:
-        _check_weights(manifest, members, later, where)
+        check_weights(manifest, members, later, where)
     if weights.index_digest() != manifest["indices"]:
         raise damaged(where, "weights of integers were changed after they were written")
     entries = _entries(manifest, members, _Files(members) if trusted else None, where)
-    _check_starts(entries.values(), weights, where)
+    check_starts(entries.values(), weights, where)
     return Package(
         entries,
         weights,
@@ -190,16 +195,6 @@ def _entries(
     return entries
 
 
-def _check_starts(entries: Iterable[Entry], weights: Weights, where: str) -> None:
-    """Raises PackageError if the initial value of a state has not its type."""
-    for entry in entries:
-        inputs = {spec.name: spec for spec in entry.inputs}
-        for name, digest in entry.starts.items():
-            spec, tensor = inputs[name], weights.tensors[digest]
-            if tensor.dtype != spec.dtype or not spec.accepts(tensor.shape):
-                raise damaged(where, f"the initial value of state {name!r} has another type")
-
-
 def _text(members: Members, plain: dict[str, Any], file: str) -> str:
     """A text member of an entry; empty if it is absent."""
     return bytes(members.get(f"{folder_of(plain['name'])}/{file}", b"")).decode()
@@ -223,7 +218,7 @@ def _entry(plain: dict[str, Any], members: Members, files: _Files | None, where:
     if not entry.graph:
         raise damaged(where, f"entry {plain['name']!r} has no graph")
     if entry.executable is not None:
-        _check_bindings(entry, entry.executable, where)
+        check_bindings(entry, entry.executable, where)
     return entry
 
 
@@ -236,43 +231,10 @@ def _executable(plain: dict[str, Any], files: _Files) -> Executable:
 
     executable = decode(plain["executable"], targets)
     for program in programs_of(executable):
-        bindings = _bindings(program.inputs), _bindings(program.outputs)
+        bindings = bindings_of(program.inputs), bindings_of(program.outputs)
         if any(target.stored.bindings != bindings for target in program.targets.values()):
             raise ValueError("the inputs or outputs of a program differ from those of its tasks")
     return executable
-
-
-def _check_bindings(entry: Entry, executable: Executable, where: str) -> None:
-    """Raises PackageError if inputs and outputs of the executable, or of a program that it dispatches to,
-    differ from those of the entry.
-    """
-    wanted = [dtype for _, dtype in (*_bindings(entry.inputs), *_bindings(entry.outputs))]
-    if [dtype for _, dtype in (*_bindings(executable.inputs), *_bindings(executable.outputs))] != wanted:
-        raise damaged(where, "the inputs or outputs of an executable differ from those of its entry")
-    names = [spec.name for spec in entry.inputs], [spec.name for spec in entry.outputs]
-    for program in _whole_model_programs(executable):
-        if ([spec.name for spec in program.inputs], [spec.name for spec in program.outputs]) != names:
-            raise damaged(where, "the names of a program's inputs or outputs differ from those of its entry")
-
-
-def _whole_model_programs(executable: Executable) -> Iterator[Program]:
-    """The programs that compute the whole model."""
-    if isinstance(executable, Program):
-        yield executable
-    for case in executable.cases if isinstance(executable, Dispatch) else ():
-        yield from _whole_model_programs(case)
-
-
-def _check_format(manifest: dict[str, Any], where: str) -> None:
-    if manifest["format"] != FORMAT:
-        raise PackageError(
-            Diagnostic(
-                "package-version",
-                f"the package has format {manifest['format']!r}, this version of graphwright reads {FORMAT}",
-                where,
-                "compile the model again with this version",
-            )
-        )
 
 
 def _spare(
@@ -285,7 +247,7 @@ def _spare(
 
     def read() -> Weights:
         weights = _read_later(later[SPARE], SPARE, where)
-        _check_tensors(weights, digests, graphs, where)
+        check_tensors(weights, digests, graphs, where)
         return weights
 
     return read
@@ -304,57 +266,6 @@ def _read_later(member: FileMember | MemoryMember, name: str, where: str) -> Wei
         raise damaged(where, f"member {name!r}: {error}") from error
 
 
-def _check_members(manifest: dict[str, Any], members: Members, later: Kept, where: str) -> None:
-    """Checks the sizes of all members, and the contents of those that are not weights."""
-    listed: dict[str, Any] = manifest["members"]
-    sizes = {name: len(data) for name, data in members.items()}
-    sizes |= {name: member.size for name, member in later.items()}
-    if odd := sorted((set(sizes) - {"manifest.json", "signature"}) ^ set(listed)):
-        raise damaged(where, f"members and manifest differ in {', '.join(odd[:5])}")
-    for name, (size, digest) in listed.items():
-        if sizes[name] != size:
-            raise damaged(where, f"member {name!r} has {sizes[name]} bytes instead of {size}")
-        if name != WEIGHTS and name not in later:
-            _check_digest(name, members[name], digest, where)
-
-
-def _check_weights(manifest: dict[str, Any], members: Members, later: Kept, where: str) -> None:
-    """Checks the contents of the members that are weights."""
-    listed: dict[str, Any] = manifest["members"]
-    _check_digest(WEIGHTS, members[WEIGHTS], listed[WEIGHTS][1], where)
-    for name, member in later.items():
-        _check_digest(name, member.read(), listed[name][1], where)
-
-
-def _check_digest(name: str, data: memoryview, digest: str, where: str) -> None:
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise damaged(where, f"member {name!r} was changed after it was written")
-
-
-def _check_tensors(
-    weights: Weights, digests: Mapping[str, str], graphs: Callable[[], str], where: str
-) -> None:
-    """Raises PackageError, which names the tensors, if bytes of tensors differ from what was written."""
-    found = weights.digests()
-    if odd := [name for name, digest in found.items() if digests.get(name) != digest]:
-        graph = graphs()
-        shown = ", ".join(_name_of(name, graph) for name in odd[:5])
-        more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
-        message = f"weights are damaged: {shown}{more}, of {len(found)} tensors"
-        raise PackageError(Diagnostic("damaged-weights", message, where, "copy or fetch the file again"))
-
-
-def _name_of(digest: str, graph: str) -> str:
-    """The name of a tensor in the graph's text, or the nodes that it comes from, or else its digest."""
-    for line in graph.splitlines():
-        value, is_constant, rest = line.partition(" = Constant[value=#")
-        short = rest.partition("]")[0]
-        if is_constant and short and digest.startswith(short):
-            name = rest.partition(' name "')[2].partition('"')[0] or value.strip().removeprefix("%")
-            return f"one of {rest.partition(' from ')[2]}" if name.isdigit() else repr(name)
-    return digest
-
-
 def _targets(entries: dict[str, Any], folder: str, files: _Files) -> dict[str, TargetCode]:
     return {name: _target(name, names, f"{folder}/{name}", files) for name, names in entries.items()}
 
@@ -369,7 +280,3 @@ def _target(target: str, names: dict[str, Any], folder: str, files: _Files) -> T
         {str(name): files.text(member) for name, member in names["sources"].items()},
         str(names["library"]),
     )
-
-
-def _bindings(specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:
-    return [(spec.name, spec.dtype.name) for spec in specs]

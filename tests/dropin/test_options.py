@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import graphwright.onnxruntime as ours
-from graphwright.onnxruntime.errors import Unsupported
-from tests.dropin.support import same, sums
+from graphwright.onnxruntime.errors import InvalidGraph, Unsupported
+from tests.dropin.support import built, same, sums
 
 
 def fields(engine: ModuleType, kind: str) -> dict[str, Any]:
@@ -94,14 +95,36 @@ def test_config_entries_are_stored(kind: str, what: str) -> None:
 
 
 def test_what_has_no_meaning_here_says_so() -> None:
-    with pytest.raises(Unsupported, match=r"docs/plugins\.md"):
-        ours.SessionOptions().register_custom_ops_library("ops.so")
     with pytest.raises(Unsupported, match="LoRA"):
         ours.RunOptions().add_active_adapter(None)
     with pytest.raises(TypeError, match=r"such as GraphOptimizationLevel\.ORT_ENABLE_ALL, not int"):
         ours.SessionOptions().graph_optimization_level = 99
     with pytest.raises(AttributeError, match=r"its fields are .*intra_op_num_threads"):
         ours.SessionOptions().inter_threads = 3
+
+
+def test_a_library_of_custom_ops(tmp_path: Path) -> None:
+    """Scripts register one for all their models: only a model with an op that nothing maps needs it."""
+    library, other = tmp_path / "ops.so", "org.example.other"
+    library.touch()
+    options = ours.SessionOptions()
+    options.register_custom_ops_library(str(library))
+    (found,) = ours.InferenceSession(_with_op_of(""), options).run(None, {"x": np.ones(2, np.float32)})
+    np.testing.assert_array_equal(found, [-1, -1])
+    with pytest.raises(Unsupported, match=rf"ops\.so: a library [\s\S]*docs/plugins\.md[\s\S]*{other}\.Neg"):
+        ours.InferenceSession(_with_op_of(other), options)
+    with pytest.raises(InvalidGraph, match="imports no opset"):
+        ours.InferenceSession(_with_op_of(other, imports="com.example"), options)
+    same(lambda engine: engine.SessionOptions().register_custom_ops_library(str(tmp_path / "missing.so")))
+    same(lambda engine: engine.SessionOptions().register_custom_ops_library(3))
+
+
+def _with_op_of(domain: str, imports: str = "") -> bytes:
+    node = helper.make_node("Neg", ["x"], ["y"], domain=domain)
+    model = built([node], [("x", TensorProto.FLOAT, [2])], [("y", TensorProto.FLOAT, [2])])
+    model.opset_import.append(helper.make_opsetid(imports or domain or "unused", 1))
+    made: bytes = model.SerializeToString()
+    return made
 
 
 @pytest.mark.parametrize("sizes", [(2, 3), (0,), (np.int64(4),), ("2",), (2.0,)])

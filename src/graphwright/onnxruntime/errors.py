@@ -122,11 +122,21 @@ def translated(first: Callable[[], str] = str) -> Iterator[None]:
 
 def status_of(error: GraphwrightError, first: str = "") -> Status:
     """The exception that ONNX Runtime has for ``error``, whose text follows ``first``."""
-    fault = error.diagnostics[0] if error.diagnostics else Diagnostic("", "")
+    op = foreign_op(error)
+    if op:
+        return Fail(f"Fatal error: {op}(-1) is not a registered function/op\n{error}")
+    return _class_of(error, _first_of(error))(f"{first}{error}")
+
+
+def foreign_op(error: BaseException | None) -> str:
+    """The op ``DOMAIN:NAME`` outside the standard's domains that ``error`` says is unknown, if it does."""
+    fault = _first_of(error) if isinstance(error, GraphwrightError) else Diagnostic("", "")
     domain, _, op = fault.message.partition(" ")[0].rpartition(".")
-    if fault.code == "unsupported-op" and domain not in _STANDARD:
-        return Fail(f"Fatal error: {domain}:{op}(-1) is not a registered function/op\n{error}")
-    return _class_of(error, fault)(f"{first}{error}")
+    return f"{domain}:{op}" if fault.code == "unsupported-op" and domain not in _STANDARD else ""
+
+
+def _first_of(error: GraphwrightError) -> Diagnostic:
+    return error.diagnostics[0] if error.diagnostics else Diagnostic("", "")
 
 
 def _class_of(error: GraphwrightError, first: Diagnostic) -> type[Status]:

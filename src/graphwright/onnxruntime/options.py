@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from operator import index
@@ -9,7 +10,7 @@ from typing import Any
 
 from graphwright.ir.arrays import Array
 from graphwright.onnxruntime.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from graphwright.onnxruntime.errors import InvalidArgument, Unsupported
+from graphwright.onnxruntime.errors import Fail, InvalidArgument, Unsupported
 from graphwright.onnxruntime.providers import ALL, AVAILABLE
 from graphwright.onnxruntime.values import OrtValue
 from graphwright.records import dataclass
@@ -112,6 +113,7 @@ class SessionOptions(_Fields):
         self._initializers: dict[str, OrtValue] = {}
         self._files: dict[str, bytes] = {}
         self._has_providers = False
+        self._libraries: list[str] = []
 
     def overrides(self) -> Overrides:
         """The values that it replaces in a model."""
@@ -166,11 +168,19 @@ class SessionOptions(_Fields):
             self._files[name] = bytes(memoryview(buffer)[:length])
 
     def register_custom_ops_library(self, path: str) -> None:
-        """Raises NotImplemented: such a library is built against ONNX Runtime's C structures."""
-        raise Unsupported(
-            f"{path}: a library of custom ops calls ONNX Runtime's C API, which graphwright does not have; "
-            "write the ops as a plugin (docs/plugins.md) and load it with GRAPHWRIGHT_PLUGINS"
-        )
+        """Stores the path: such a library calls ONNX Runtime's C API, so plugins take its place.
+
+        A session raises NotImplemented if its model has ops that no plugin maps. Raises Fail for a missing
+        file and TypeError for no path.
+        """
+        library = os.fspath(path)
+        if os.sep in library and not os.path.isfile(library):
+            raise Fail(f"Failed to load library {library} with error: there is no such file")
+        self._libraries.append(library)
+
+    def libraries(self) -> list[str]:
+        """The paths of :meth:`register_custom_ops_library`."""
+        return list(self._libraries)
 
     def add_provider(self, name: str, options: Mapping[str, str]) -> None:
         """Only recorded: graphwright runs on the CPU. Raises RuntimeError for an unknown name, and

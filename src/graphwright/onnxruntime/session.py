@@ -18,7 +18,7 @@ from graphwright.ir.dtypes import STRING
 from graphwright.onnxruntime import feeds
 from graphwright.onnxruntime.binding import IOBinding, SessionIOBinding
 from graphwright.onnxruntime.devices import CPU, OrtMemoryInfo, require_cpu
-from graphwright.onnxruntime.errors import Fail, translated
+from graphwright.onnxruntime.errors import Fail, Unsupported, foreign_op, translated
 from graphwright.onnxruntime.faults import sentence
 from graphwright.onnxruntime.options import RunOptions, SessionOptions
 from graphwright.onnxruntime.profile import Profile
@@ -59,8 +59,11 @@ class InferenceSession:
         self._model_bytes = source if isinstance(source, bytes) else None
         warn_of_others(providers, provider_options)
         self._options = _compile_options(self._sess_options)
-        with translated():
-            self._served = serve(source, self._sess_options, self._options)
+        try:
+            with translated():
+                self._served = serve(source, self._sess_options, self._options)
+        except Fail as error:
+            raise _about_libraries(error, self._sess_options.libraries()) from error.__cause__
         self._model, self._about = self._served.model, self._served.about
         self._takes_arrays = all(spec.dtype is not STRING for spec in self._model.inputs)
         self._names = [arg.name for arg in self._about.outputs]
@@ -331,6 +334,17 @@ class InferenceSession:
             callback(results, user_data, fault)
         except Exception as error:
             warnings.warn(f"the callback of run_async raised {type(error).__name__}: {error}", stacklevel=2)
+
+
+def _about_libraries(error: Fail, libraries: Sequence[str]) -> Exception:
+    """``error``, or what to do if it is about an op of the registered ``libraries``."""
+    if not libraries or not foreign_op(error.__cause__):
+        return error
+    return Unsupported(
+        f"{', '.join(libraries)}: a library of custom ops calls ONNX Runtime's C API, which graphwright does "
+        "not have; write the ops as a plugin (docs/plugins.md) and load it with GRAPHWRIGHT_PLUGINS\n"
+        f"{error.__cause__}"
+    )
 
 
 def _listed(

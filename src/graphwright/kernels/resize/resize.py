@@ -2,7 +2,8 @@
 
 All three are one algorithm with 1, 2 or 4 taps per axis (Keys, "Cubic Convolution Interpolation", 1981). A
 row of x is resized along the width when an output row first needs it, and kept for later ones; then rows are
-blended. If the taps advance by one input per two outputs (a scale of 2), loads and shuffles replace gathers.
+blended. If the height shrinks, rows are blended first, so that only one is resized per output row. If the
+taps advance by one input per two outputs (a scale of 2), loads and shuffles replace gathers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from enum import IntEnum
 from typing import ClassVar, Final
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, floordiv, minimum
+from graphwright.ir.symbols import Dim, floordiv, maximum, minimum
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, arguments, within
@@ -106,9 +107,10 @@ class Resize:
     @property
     def scratch_bytes(self) -> Dim:
         """The bytes of indices and weights of rows and columns, and of as many resized rows as there are
-        taps.
+        taps, or of one blended row.
         """
-        return 16 * self.taps * self.out_height + 12 * self.taps * self.out_width + 64
+        taps, columns = self.taps, self.taps * self.out_width
+        return 16 * taps * self.out_height + 8 * columns + 4 * maximum(columns, self.width) + 64
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: the rows of x that are read are resized, then as

@@ -114,8 +114,15 @@ typedef struct {
     float weight[TAPS];
 } OF(row);
 
-/* Scratch holds the taps of each output row of a plane, indices, weights, and one resized row of x per tap.
- */
+/* Whether rows are blended before columns are resized: each output row then resizes one row instead of
+ * `fresh` ones. Measured: a blended element takes a 15th of the time of a column and tap. */
+static int OF(blends_first)(const struct resize_args *t) {
+    const double skipped = 1 / t->h.scale, fresh = skipped < TAPS ? skipped : TAPS;
+    return TAPS > 1 && (fresh - 1) * 15 * (double)t->w.out > (double)t->w.in;
+}
+
+/* Scratch holds the taps of each output row of a plane, indices, weights, and one resized row of x per tap,
+ * or one blended row. */
 GW_KERNEL(KERNEL) {
     struct resize_args t;
     memcpy(&t, arg, sizeof t);
@@ -128,6 +135,7 @@ GW_KERNEL(KERNEL) {
     float *lines = columns.weight + TAPS * columns.out;
     const float *held[TAPS] = {0}; /* the row of x that each line was computed from */
     const float *previous = NULL;
+    const int blends_first = OF(blends_first)(&t);
     int64_t plane = begin / t.h.out, o = begin % t.h.out;
     for (int64_t row = begin; row < end; row++) {
         float *const y = (float *)buf[RESIZE_Y] + plane * t.y_plane + o * t.y_row;
@@ -135,7 +143,13 @@ GW_KERNEL(KERNEL) {
         if (row - begin < t.h.out) /* rows of later planes have the same taps */
             OF(taps)(&t.how, &t.h, o, rows[o].index, rows[o].weight);
         const int64_t *const index = rows[o].index;
-        for (int k = 0; k < TAPS; k++) {
+        for (int k = 0; blends_first && k < TAPS; k++)
+            line[k] = (const float *)buf[RESIZE_X] + plane * t.x_plane + index[k] * t.x_row;
+        if (blends_first) {
+            OF(blend)(line, rows[o].weight, lines, t.w.in);
+            OF(resize_columns)(&columns, lines, y);
+        }
+        for (int k = 0; !blends_first && k < TAPS; k++) {
             const float *x = (const float *)buf[RESIZE_X] + plane * t.x_plane + index[k] * t.x_row;
             int64_t slot = index[k] % TAPS; /* taps are adjacent, so no two of them share a slot */
             if (TAPS == 1) {
@@ -149,7 +163,7 @@ GW_KERNEL(KERNEL) {
             held[slot] = x;
             line[k] = lines + slot * columns.out;
         }
-        if (TAPS > 1)
+        if (TAPS > 1 && !blends_first)
             OF(blend)(line, rows[o].weight, y, columns.out);
         previous = y;
         if (++o < t.h.out)

@@ -70,8 +70,9 @@ def compile(
 ) -> Model:
     """Compiles an ONNX model, a PyTorch model or a module built by hand, and returns the model ready to run.
 
-    ``source`` is an ONNX model (path, bytes, open binary file or ModelProto), a ``torch.nn.Module``, an
-    ExportedProgram, a file of PyTorch (.pt2 or TorchScript), or a :class:`Module`. It is not changed.
+    ``source`` is an ONNX model (path, bytes, open binary file, ModelProto, model of onnx_ir or ONNXProgram),
+    a ``torch.nn.Module``, an ExportedProgram, a file of PyTorch (.pt2 or TorchScript), or a :class:`Module`.
+    It is not changed.
 
     A ``torch.nn.Module`` is exported with ``example_inputs``, a tuple of arguments of its ``forward``, and
     ``example_kwargs``, arguments by name; a dict as ``example_inputs`` has all arguments by name.

@@ -14,7 +14,7 @@ from graphwright.arguments import EntryArguments
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError, OptionError
 from graphwright.frontends.onnx import Opened, open_model
-from graphwright.frontends.onnx.read import Source
+from graphwright.frontends.onnx.read import Source, onnx_ir_model
 from graphwright.ir.graph import Module
 from graphwright.ir.names import terminal
 from graphwright.support.file_kinds import EXPORTED, TORCH, TORCHSCRIPT, FileId, file_id, kind_of_file
@@ -39,7 +39,7 @@ def open_source(arguments: EntryArguments, options: Options) -> Module | Opened:
 
         ops.load()
         return read_source(file or source, examples.inputs, examples.kwargs, examples.dynamic_shapes)
-    if callable(source):
+    if callable(source) and onnx_ir_model(source) is None:
         message = f"a model cannot be read from {type(source).__name__}"
         hint = "make it the forward of a torch.nn.Module, or call torch.compile(it, backend='graphwright')"
         raise ModelError(Diagnostic("source", message, hint=hint))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import graphwright as gw
 from graphwright.errors import ModelError
 from graphwright.frontends.onnx import OVERRIDABLE, graph, load
 from graphwright.ir.builtin.constant import Constant
@@ -35,6 +37,29 @@ def test_package_does_not_import_onnx() -> None:
 
 
 # Sizes
+
+
+class Program:
+    """Like an ONNXProgram of PyTorch: a callable with a model of onnx_ir."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __call__(self) -> None: ...
+
+
+@pytest.mark.parametrize("is_external", [True, False])
+def test_models_of_onnx_ir(is_external: bool, tmp_path: Path) -> None:
+    """Their external data is found in the folder from which they were loaded."""
+    onnx_ir = pytest.importorskip("onnx_ir")
+    w = np.arange(12, dtype=np.float32).reshape(3, 4)
+    proto = model_of(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], initializers=[numpy_helper.from_array(w, "w")]
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path, save_as_external_data=is_external, location="weights", size_threshold=0)
+    for source in (onnx_ir.load(path), Program(onnx_ir.load(path))):
+        np.testing.assert_array_equal(gw.compile(source)(X)[0], X @ w)
 
 
 def test_equal_names_share_a_symbol_and_others_do_not() -> None:

@@ -1,4 +1,5 @@
-"""Parses a model from a path, bytes, an open file or a ModelProto. The contents are checked later.
+"""Parses a model from a path, bytes, an open file, a ModelProto or a model of onnx_ir. The contents are
+checked later.
 
 Files in ONNX Runtime's own format (.ort) are converted.
 """
@@ -7,8 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no stubs
@@ -29,6 +31,10 @@ Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | Bi
 
 def read(source: Source, external_data: Path | None = None) -> tuple[onnx.ModelProto, ModelFiles]:
     """The model and its files. ``external_data`` is a second folder with external data. Raises ModelError."""
+    model = onnx_ir_model(source)
+    if model is not None:
+        proto = _checked(sys.modules["onnx_ir"].to_proto(model), "the model", b"")
+        return proto, ModelFiles(_folder_of_weights(model), extra_folder=external_data)
     if isinstance(source, onnx.ModelProto):
         return _checked(source, "the model", b""), ModelFiles(None, extra_folder=external_data)
     if isinstance(source, bytes | bytearray | memoryview):
@@ -38,6 +44,22 @@ def read(source: Source, external_data: Path | None = None) -> tuple[onnx.ModelP
     if not os.fspath(source):
         raise ModelError(Diagnostic("file", "the path is empty", hint="give the path of an ONNX file"))
     return _from_path(Path(source), external_data)
+
+
+def onnx_ir_model(source: object) -> Any:
+    """``source`` as a model of onnx_ir, which is then already imported, or the model of an ONNXProgram of
+    PyTorch; None for any other source.
+    """
+    onnx_ir = sys.modules.get("onnx_ir")
+    model = getattr(source, "model", source)
+    return model if onnx_ir is not None and isinstance(model, onnx_ir.Model) else None
+
+
+def _folder_of_weights(model: Any) -> Path | None:
+    """The folder of the external data of a model of onnx_ir; None if it has none."""
+    weights = (value.const_value for value in model.graph.initializers.values())
+    folders = (weight.base_dir for weight in weights if hasattr(weight, "base_dir"))
+    return next(map(Path, folders), None)
 
 
 def _from_path(path: Path, external_data: Path | None) -> tuple[onnx.ModelProto, ModelFiles]:
@@ -77,7 +99,7 @@ def _from_file(file: BinaryIO, external_data: Path | None) -> tuple[onnx.ModelPr
     """Reads from an open binary file. Its name locates external data, as in ``onnx.load``."""
     if not hasattr(file, "read"):
         message = f"a model cannot be read from {type(file).__name__}"
-        hint = "give a path, bytes, an open binary file, a ModelProto or a Module"
+        hint = "give a path, bytes, an open binary file, a ModelProto, a model of onnx_ir or a Module"
         raise ModelError(Diagnostic("source", message, hint=hint))
     name = getattr(file, "name", None)
     path = Path(name) if isinstance(name, str) and os.path.isfile(name) else None

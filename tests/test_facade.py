@@ -200,6 +200,11 @@ def test_files_that_cannot_be_read() -> None:
         gw.plugins.load(f"{UNREADABLE}/m.py")
 
 
+def test_an_address_is_not_a_file() -> None:
+    with pytest.raises(gw.ModelError, match=r"address(.|\n)*download the file"):
+        gw.compile("https://example.com/model.onnx")
+
+
 def test_symbolic_links_that_lead_nowhere(tmp_path: Path) -> None:
     dangling, circular = tmp_path / "dangling.onnx", tmp_path / "circular.onnx"
     dangling.symlink_to("blobs/1")

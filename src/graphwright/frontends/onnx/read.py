@@ -7,6 +7,7 @@ Files in ONNX Runtime's own format (.ort) are converted.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ from graphwright.support.file_kinds import HEAD, ONNX, kind_of, kind_of_file
 
 MAX_FILE = 2**31 - 1
 """The limit of protobuf on one message."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+]+:/")
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto
 
@@ -89,6 +91,9 @@ def _not_a_file(path: Path, shown: str) -> ModelError:
 
 
 def _missing(path: Path, shown: str) -> ModelError:
+    if _ADDRESS.match(shown):
+        hint = "download the file, and give its path"
+        return ModelError(Diagnostic("file", "is an address, and nothing is downloaded", shown, hint))
     if not path.is_symlink():
         return ModelError(Diagnostic("file", "there is no such file", shown, "check the path"))
     message = f"is a symbolic link to {terminal(os.readlink(path))}, which is not there"

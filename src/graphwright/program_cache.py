@@ -30,6 +30,7 @@ from graphwright.log import debug
 from graphwright.records import dataclass, fields, replace
 from graphwright.runtime.devices.target import for_this_cpu, library_digest
 from graphwright.runtime.model import Model
+from graphwright.support.background import started
 from graphwright.support.event_sink import now, record_cache
 from graphwright.targets.cpu.private import PrivateFolder
 from graphwright.tuning.store import with_record
@@ -135,8 +136,9 @@ class ProgramCache:
         if len(model.package.weights.data) > min(MOST_WEIGHTS, self._limit // 2):
             return
         writer = Thread(target=self._write, args=(key, model), name="graphwright program cache")
-        _WRITERS.add(writer)
-        writer.start()
+        _WRITERS.update(started([writer]))
+        if writer not in _WRITERS:
+            self._write(key, model)
 
     @property
     def _limit(self) -> int:

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from graphwright.package.parts import run_in_threads
 from graphwright.support.background import BackgroundTask
 
 
@@ -69,3 +70,16 @@ def test_an_interrupt_at_the_start_stops_the_call(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(KeyboardInterrupt):
         BackgroundTask(call, stopped.set).start()
     assert stopped.is_set() and ended.wait(10)
+
+
+def test_the_caller_runs_the_call_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    callers: list[int] = []
+    with BackgroundTask(lambda: callers.append(threading.get_ident())) as task:
+        pass
+    task.result()
+    run_in_threads([lambda: callers.append(threading.get_ident())] * 3, 2)
+    assert callers == [threading.get_ident()] * 4

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from threading import Thread
 
 from graphwright.ir.constants.mapped import release
+from graphwright.support.background import started
 
 PART = 16 << 20
 """The number of bytes that is worth one thread."""
@@ -41,9 +42,9 @@ def thread_count(size: int) -> int:
 
 
 def run_in_threads(jobs: Iterable[Callable[[], object]], count: int) -> None:
-    """Runs ``jobs`` in ``count`` threads, each of which takes the next job. A job is removed, also from a
-    deque of the caller, before it runs, so that memory that only it refers to can be freed. Raises the first
-    exception of a job.
+    """Runs ``jobs`` in up to ``count`` threads, each of which takes the next job. A job is removed, also
+    from a deque of the caller, before it runs, so that memory that only it refers to can be freed. Raises
+    the first exception of a job.
     """
     left = jobs if isinstance(jobs, deque) else deque(jobs)
     faults: list[BaseException] = []
@@ -59,9 +60,7 @@ def run_in_threads(jobs: Iterable[Callable[[], object]], count: int) -> None:
             except BaseException as fault:
                 faults.append(fault)
 
-    threads = [threading.Thread(target=work) for _ in range(1, count)]
-    for thread in threads:
-        thread.start()
+    threads = started(Thread(target=work) for _ in range(1, count))
     work()
     for thread in threads:
         thread.join()

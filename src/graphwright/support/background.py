@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import Event, Thread
 from typing import Final, Generic, TypeVar
 
@@ -10,6 +10,20 @@ T = TypeVar("T")
 
 _MISSED_INTERRUPT: Final = 0.5
 """Seconds until a waiting thread notices an interrupt that came just before it began to wait."""
+
+
+def started(threads: Iterable[Thread]) -> list[Thread]:
+    """Starts ``threads`` until the system allows no more, as in containers with few processes. Returns those
+    that run.
+    """
+    running: list[Thread] = []
+    for thread in threads:
+        try:
+            thread.start()
+        except RuntimeError:
+            break
+        running.append(thread)
+    return running
 
 
 class BackgroundTask(Generic[T]):
@@ -32,9 +46,10 @@ class BackgroundTask(Generic[T]):
         """The exception that the call raised, once it has ended."""
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Starts the thread. Where no thread can be started, the caller runs the call."""
         try:
-            self._thread.start()
+            if not started([self._thread]):
+                self._run()
         except BaseException:  # an interrupt while the start is awaited: nobody else could end the call
             self._stop()
             raise

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import stat
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -78,6 +80,17 @@ def test_a_source_that_cannot_be_written_is_an_error_about_space() -> None:
             compile_shared(SOURCE.format(8), RUNNABLE[0], found)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_compiler_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find_toolchain(Options())
+
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    with pytest.raises(ToolchainError, match=r"cannot be started: Resource temporarily unavailable"):
+        compile_shared(SOURCE.format(9), RUNNABLE[0], found)
 
 
 def test_the_option_wins_and_nothing_else_is_tried(fresh: None, tmp_path: Path) -> None:

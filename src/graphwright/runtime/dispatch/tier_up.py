@@ -29,6 +29,7 @@ from graphwright.runtime.executor import (
     shapes_of,
     total,
 )
+from graphwright.support.background import started
 
 COUNTED: Final = 256
 """The most shapes whose runs are counted; the oldest is dropped."""
@@ -159,8 +160,8 @@ class TierUp(Executor):
             seen.wanted = True
             self._wanted.append((shapes, seen))
             if self._worker is None:
-                self._worker = threading.Thread(target=self._work, name="graphwright hot", daemon=True)
-                self._worker.start()
+                worker = threading.Thread(target=self._work, name="graphwright hot", daemon=True)
+                self._worker = next(iter(started([worker])), None)
 
     def _idle(self, newcomer: _Seen) -> Shapes | None:
         """The least recently used variant, if its last use was before ``newcomer`` was first seen. The lock

@@ -246,18 +246,23 @@ def _call(
         return "the compilation was interrupted"
     command = [*toolchain.command, *arguments, "-o", output]
     debug("running %s", " ".join(command))
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        # without PATH, a compiler that was found in the default path would not find its assembler and linker
-        env={"PATH": os.defpath, **os.environ, "TMPDIR": str(folder)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # so that a late compiler can be stopped with its children
-    )
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            # without PATH, a compiler found in the default path would not find its assembler and linker
+            env={"PATH": os.defpath, **os.environ, "TMPDIR": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # so that a late compiler can be stopped with its children
+        )
+    except OSError as error:
+        message = f"{toolchain.command[0]} cannot be started: {error.strerror}"
+        hint = "check the limits of processes and memory, and that the compiler is still installed"
+        raise ToolchainError(Diagnostic("compiler-start", message, hint=hint)) from error
     try:
         with compilers.running(process):
             _, message = process.communicate(timeout=TIME_LIMIT)

@@ -237,3 +237,19 @@ def test_sizes_of_the_run() -> None:
         for k, (got, want) in enumerate(zip(model(a), expected, strict=True)):
             assert_close(np.asarray(got), want, f"output {k} at {size}")
     assert model.stats()["host_calls"] == 0
+
+
+@pytest.mark.parametrize("step", [2**31, 2**63 - 1, -(2**31), -(2**63)])
+@pytest.mark.parametrize("sizes", [("N", "M"), (5, 4)])
+def test_slices_with_steps_that_exceed_every_size(step: int, sizes: Any) -> None:
+    """They select one element, or none of an empty axis."""
+    b = gw.GraphBuilder()
+    x = b.input("x", np.float32, sizes)
+    start, end = (-2, -(2**63)) if step < 0 else (1, 2**63 - 1)
+    bounds = ((start, start), (end, end), (0, 1), (step, step))
+    b.output("y", b.slice(x, *(np.array(numbers, np.int64) for numbers in bounds)))
+    model = b.compile()
+    for shape in ((5, 4), *([(0, 4), (2, 0)] if sizes == ("N", "M") else [])):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        (found,) = model(x)
+        np.testing.assert_array_equal(found, x[-2:-1, -2:-1] if step < 0 else x[1:2, 1:2])

@@ -22,7 +22,9 @@ from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.transpose import Transpose
 
 TO_THE_END = 2**31 - 1
-"""A bound of at least this magnitude means the end of the axis, or its beginning, for every size."""
+"""A bound of at least this magnitude means the end of the axis, or its beginning, for every size. With such a
+step, at most one element is selected.
+"""
 
 
 @op("Slice")
@@ -52,7 +54,7 @@ class Slice(MovesAxes, PaddingRule, Op):
         steps = _or_default(bounds, 3, (1,) * len(starts))
         if axes is None or steps is None:
             return None
-        return Slice(starts, ends, axes, steps), (0,)
+        return Slice(starts, ends, axes, tuple(map(_bounded, steps))), (0,)
 
     def infer(self, at: Inference, x: Fact, *bounds: Fact | None) -> TensorType | Fact:
         if self.starts is None:
@@ -117,6 +119,11 @@ class Slice(MovesAxes, PaddingRule, Op):
             stop = first + count * step
             where[axis] = slice(first, stop if stop >= 0 else None, step) if count else slice(0, 0)
         return np.array(x[tuple(where)], order="C")
+
+
+def _bounded(step: int) -> int:
+    """A step that selects the same elements, and whose product with a stride is within 64 bits."""
+    return max(-TO_THE_END, min(step, TO_THE_END))
 
 
 def clamped_range(size: int, start: int, end: int, step: int) -> tuple[int, int]:
@@ -221,7 +228,7 @@ Slice.samples = (
 def _aten_slice(i: AtenImporter) -> Any:
     axis, step = i.attr("dim", 0), i.attr("step", 1)
     start, end = i.attr("start", 0), i.attr("end", _END)
-    return i.emit(Slice((start,), (end,), (axis,), (step,)), i.input(0))
+    return i.emit(Slice((start,), (end,), (axis,), (_bounded(step),)), i.input(0))
 
 
 def _aten_select(i: AtenImporter) -> Any:

@@ -7,6 +7,9 @@ import pytest
 from onnx import parser
 
 import graphwright as gw
+from graphwright.ir.symbols import floordiv, symbol
+from graphwright.ir.types import F32, TensorType
+from graphwright.passes.infer_shapes import refined_symbols
 
 MODEL = """
 <ir_version: 8, opset_import: ["" : 17]>
@@ -42,3 +45,11 @@ def test_a_size_is_settled_by_one_that_is_settled_later(batch: int, length: int)
     turned = x.reshape(batch, length, 2, 2).transpose(0, 2, 1, 3)
     np.testing.assert_array_equal(y, (turned + mask).reshape(batch, length, -1))
     assert model.stats()["host_calls"] == 0
+
+
+def test_a_size_in_terms_of_itself_settles_nothing() -> None:
+    """It must not take the place of the size that settles the symbol: Nystromformer failed to run."""
+    b, s, u = map(symbol, "BSu")
+    known = TensorType(F32, (b, u))
+    assert refined_symbols(known, TensorType(F32, (b, s))) == {"u": s}
+    assert refined_symbols(known, TensorType(F32, (b, floordiv(32 * b * u, 32 * s)))) == {}

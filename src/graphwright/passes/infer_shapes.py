@@ -336,9 +336,12 @@ def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnosti
 
 
 def refined_symbols(known: TensorType, better: TensorType) -> dict[str, Dim]:
-    """Symbols of ``known`` that ``better`` replaces by another size."""
+    """Symbols of ``known`` that ``better`` replaces by another size. One that contains the symbol itself does
+    not define it.
+    """
     pairs = zip(known.shape or (), better.shape or (), strict=False)
-    return {str(old): new for old, new in pairs if old is not new and str(old).isidentifier()}
+    symbols = {str(old): new for old, new in pairs if old is not new and str(old).isidentifier()}
+    return {name: dim for name, dim in symbols.items() if name not in names_in(dim)}
 
 
 def _merged(

@@ -75,6 +75,7 @@ RULES_BY_OP = {
     "passes/integer_products.py": "products of bytes as exporters write them",
     "passes/integer_weights.py": "products with integer weights as PyTorch writes them",
     "passes/loop_invariants.py": "loops",
+    "passes/merge_conv_branches.py": "sums of convolutions",
     "passes/lower_precision.py": "products, convolutions and attention in bf16",
     "passes/quantize_weights.py": "products whose weights are rounded",
     "passes/scale_weights.py": "convolutions of scaled images",

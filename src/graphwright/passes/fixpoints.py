@@ -18,6 +18,7 @@ from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_conv_bn import FOLD_CONV_BN
 from graphwright.passes.loop_invariants import LoopInvariants
 from graphwright.passes.manager import Fixpoint
+from graphwright.passes.merge_conv_branches import MERGE_CONV_BRANCHES
 from graphwright.passes.remove_noops import RemoveNoops
 from graphwright.passes.tail_duplication import TailDuplication
 from graphwright.passes.translate import TRANSLATE
@@ -48,6 +49,7 @@ SIMPLIFY = Fixpoint(
         LoopInvariants(),
         RemoveNoops(),
         FOLD_CONV_BN,
+        MERGE_CONV_BRANCHES,
         ALGEBRAIC,
         CANONICALIZE_TRANSPOSES,
         CANONICALIZE_CONCATS,

@@ -1,0 +1,139 @@
+"""Merges convolutions of one image whose results are added: ``conv(x, v) + conv(x, w) = conv(x, v + w)``.
+
+Blocks of RepVGG and MobileOne are trained with several branches: convolutions, some with smaller windows, and
+a normalization of the image itself, which is a convolution with one tap (Ding et al., "RepVGG: Making
+VGG-style ConvNets Great Again", 2021, section 3.3). Weights are added in float64 and rounded once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
+from graphwright.ir.op import Array
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.shaping import number
+from graphwright.ops.nn.batch_normalization import BatchNormalization
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.spatial import Windows
+from graphwright.passes.base import RulePass
+from graphwright.records import dataclass
+
+X, V, W, V_BIAS, W_BIAS = Var("x"), Const("v"), Const("w"), Opt("v_bias"), Opt("w_bias")
+SCALE, SHIFT, MEAN, VARIANCE = Const("scale"), Const("shift"), Const("mean"), Const("variance")
+FIRST, SECOND = P(Conv, X, V, V_BIAS, once=True), P(Conv, X, W, W_BIAS, once=True)
+NORMALIZED = P(BatchNormalization, X, SCALE, SHIFT, MEAN, VARIANCE, once=True)
+SUM, SUM_WITH_IMAGE = P(Add, FIRST, SECOND), P(Add, FIRST, NORMALIZED)
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A convolution with constant weights and bias, in float64."""
+
+    op: Conv
+    weights: Array
+    bias: Array
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        return tuple(self.weights.shape[2:])
+
+    @property
+    def windows(self) -> Windows:
+        return self.op.windows(self.kernel)
+
+    def plus(self, other: _Branch) -> _Branch | None:
+        """The sum with ``other`` if the windows of ``other`` are parts of those of this convolution."""
+        first = _first_tap(self, other)
+        if first is None:
+            return None
+        taps = tuple(slice(k, k + n) for k, n in zip(first, other.kernel, strict=True))
+        weights = self.weights.copy()
+        weights[slice(None), slice(None), *taps] += other.weights
+        return _Branch(self.op, weights, self.bias + other.bias)
+
+
+def _first_tap(large: _Branch, small: _Branch) -> tuple[int, ...] | None:
+    """The taps of ``large``, along each axis, that read what the first tap of ``small`` reads; None if
+    ``large`` lacks taps of ``small``.
+    """
+    found = []
+    pads, inner = ([number(pad) for pad in each.windows.pads] for each in (large, small))
+    for k, (taps, fewer) in enumerate(zip(large.kernel, small.kernel, strict=True)):
+        before, dilation = pads[k] - inner[k], large.windows.dilations[k]
+        if fewer != 1 and small.windows.dilations[k] != dilation:
+            return None
+        if before % dilation or not 0 <= before // dilation <= taps - fewer:
+            return None
+        found.append(before // dilation)
+    return tuple(found)
+
+
+def _branch(m: Match, pattern: P[Conv], weights: Const, bias: Opt) -> _Branch | str:
+    """A branch, or why its weights cannot be changed."""
+    op, given = m.op(pattern), m.optional(bias)
+    if op.auto_pad or not all(isinstance(pad, int) for pad in op.pads):
+        return "the pads are not known"
+    if given is not None and (m.constant(bias) is None or given.type.rank != 1):
+        return "the bias is not a constant vector"
+    if m.root.output.type != m.node(pattern).output.type:
+        return f"the sum has the type {m.root.output.type}"
+    if not m[weights].type.dtype.is_float or op.precision is not None:
+        return "operands are rounded or integers"
+    w, shift = m.array(weights).astype(np.float64), m.constant(bias)
+    return _Branch(op, w, np.zeros(len(w)) if shift is None else shift.astype(np.float64))
+
+
+def _identity(m: Match, beside: _Branch) -> _Branch | str:
+    """The normalization of an image as a convolution with one tap, and the groups of ``beside``."""
+    channels, (cout, cin) = m[X].type.dims[1], beside.weights.shape[:2]
+    if channels != cout or cin * beside.op.group != cout:
+        return "the convolution changes the number of channels"
+    scale, shift, mean, variance = (m.array(c).astype(np.float64) for c in (SCALE, SHIFT, MEAN, VARIANCE))
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + m.op(NORMALIZED).epsilon)
+    weights = np.zeros((cout, cin, *(1,) * len(beside.kernel)))
+    weights[(np.arange(cout), np.arange(cout) % cin)] = factor.reshape(-1, *(1,) * len(beside.kernel))
+    return _Branch(Conv(group=beside.op.group), weights, shift - mean * factor)
+
+
+def _merged(m: Match) -> _Branch | str:
+    """The convolution that computes the sum, or why there is none."""
+    first = _branch(m, FIRST, V, V_BIAS)
+    if isinstance(first, str):
+        return first
+    is_sum = m.optional(W) is not None
+    second = _branch(m, SECOND, W, W_BIAS) if is_sum else _identity(m, first)
+    if isinstance(second, str):
+        return second
+    if first.op.group != second.op.group or first.windows.strides != second.windows.strides:
+        return "the groups or the strides differ"
+    merged = first.plus(second) or second.plus(first)
+    if merged is None:
+        return "the windows of neither are parts of those of the other"
+    with np.errstate(over="ignore"):
+        parts = (part.astype(m.array(V).dtype) for part in (merged.weights, merged.bias))
+        return merged if all(np.isfinite(part).all() for part in parts) else "a weight is not finite"
+
+
+def _refusal(m: Match) -> str | None:
+    merged = _merged(m)
+    return merged if isinstance(merged, str) else None
+
+
+def _convolution(b: Builder, m: Match) -> Value:
+    merged, dtype = _merged(m), m[V].type.dtype
+    assert isinstance(merged, _Branch)
+    result: Value = b(merged.op, m[X], b.const(merged.weights, dtype), b.const(merged.bias, dtype))
+    return result
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("sum of convolutions", SUM, _refusal, _convolution),
+    Rule("sum of a convolution and its image", SUM_WITH_IMAGE, _refusal, _convolution),
+)
+
+MERGE_CONV_BRANCHES = RulePass("merge_conv_branches", RULES)
+"""The pass."""

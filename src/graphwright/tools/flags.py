@@ -87,8 +87,13 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-STANDARD_INPUT: Final = "standard-input"
+STANDARD_INPUT: Final = "standard input"
 """The name of the temporary file for a model that was read from a stream."""
+
+
+def shown_path(model: Path) -> str:
+    """``model`` for users, who do not know that temporary file."""
+    return STANDARD_INPUT if model.name == STANDARD_INPUT else str(model)
 
 
 @contextlib.contextmanager
@@ -107,7 +112,7 @@ def _given_model(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         try:
             yield {**arguments, "model": path}
         except GraphwrightError as error:
-            name = "standard input" if model == Path("-") else str(model)
+            name = STANDARD_INPUT if model == Path("-") else str(model)
             named = (replace(each, where=each.where.replace(str(path), name)) for each in error.diagnostics)
             error.diagnostics = tuple(named)
             raise

@@ -36,6 +36,7 @@ from graphwright.package.pack_weights import UnpackedWeights
 from graphwright.package.package import Entry, Package
 from graphwright.package.weights import Weights
 from graphwright.runtime.model import Model
+from graphwright.tools.flags import shown_path
 
 FORMAT: Final = 1
 _LEAST: Final = re.compile(
@@ -51,7 +52,7 @@ def model_facts(path: Path, model: Model, module: Module | None, memory: Memory)
     return {
         "format": FORMAT,
         "graphwright": graphwright.__version__,
-        "file": {"path": str(path), "bytes": path.stat().st_size},
+        "file": {"path": shown_path(path), "bytes": path.stat().st_size},
         "entries": list(package.entries),
         "inputs": list(map(_spec, entry.feeds)),
         "states": list(map(_spec, entry.states)),

@@ -17,6 +17,7 @@ from graphwright.package.package import Entry, Package
 from graphwright.runtime.model import Model
 from graphwright.support.spelling import counted
 from graphwright.tools.console import bytes_text, say, table
+from graphwright.tools.flags import shown_path
 from graphwright.tools.reports.facts import (
     constraint_texts,
     guard_texts,
@@ -34,7 +35,7 @@ def graph_of(model: Model) -> Module:
 
 def show_file(path: Path, package: Package | None, verified: bool) -> None:
     """Shows the name and size of the file; for a package also its targets, and whether it is trusted."""
-    rows = [["file", str(path)], ["size", bytes_text(path.stat().st_size)]]
+    rows = [["file", shown_path(path)], ["size", bytes_text(path.stat().st_size)]]
     if package is not None:
         trusted = (
             "yes"

@@ -93,6 +93,12 @@ def need_dtype(at: Inference, fact: Fact, allowed: Collection[DType], what: str 
         raise at.fail(f"{what} is {fact.dtype}; it must be {choice}")
 
 
+def need_sizes(at: Inference, fact: Fact | None, what: str) -> None:
+    """Raises InferError if ``fact`` has elements other than integers of 32 or 64 bits."""
+    if fact is not None:
+        need_dtype(at, fact, {I32, I64}, what)
+
+
 def need_scalar(at: Inference, fact: Fact, what: str) -> None:
     """Raises InferError unless ``fact`` is a scalar or a vector of one element. A symbolic size of a vector
     is constrained to 1.

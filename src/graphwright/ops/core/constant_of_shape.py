@@ -29,6 +29,7 @@ from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
 from graphwright.ops.control.bind_size import bind_symbols
 from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import need_sizes
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.known_elements import known_size
 from graphwright.ops.core.shaping import known_dims, known_parts
@@ -52,6 +53,7 @@ class ConstantOfShape(BoundedForm, PaddingRule, Op):
 
     def infer(self, at: Inference, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
+            need_sizes(at, shape, "the shape")
             return TensorType(self.dtype, filled(at, known_parts(shape)))
         type = TensorType(self.dtype, self.shape)
         size = known_size(self.shape)
@@ -106,6 +108,7 @@ ConstantOfShape.samples = (
     Sample(ConstantOfShape(1.5, F32, ()), ()),
     Sample(ConstantOfShape(), (arg(I64, 1, values=(-2,)),), "negative size"),
     Sample(ConstantOfShape(), (arg(I64, 2, values=(2**62, 0)),), "exceeds the addressable memory"),
+    Sample(ConstantOfShape(), (arg(F32, 2),), "the shape is f32; it must be i32 or i64"),
 )
 
 

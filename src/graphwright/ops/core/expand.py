@@ -13,7 +13,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import simple
+from graphwright.ops.core.common import need_sizes, simple
 from graphwright.ops.core.shaping import carried, known_dims, known_parts
 
 
@@ -32,6 +32,7 @@ class Expand(PaddingRule, Op):
 
     def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
+            need_sizes(at, shape, "the shape")
             return TensorType(x.dtype, _partial_broadcast(at, x.shape, known_parts(shape)))
         return carried(self, TensorType(x.dtype, at.broadcast(x.shape, self.shape)), x)
 
@@ -71,6 +72,7 @@ Expand.samples = (
     Sample(Expand((3,)), (arg(I64, 1, values=(5,)),)),
     Sample(Expand((-3,)), (arg(I64, 1, values=(5,)),), "negative size"),
     Sample(Expand((2,)), (arg(F32, 3),), "3 and 2 differ"),
+    Sample(Expand(), (arg(F32, 3, 1), arg(F32, 2)), "the shape is f32; it must be i32 or i64"),
 )
 
 

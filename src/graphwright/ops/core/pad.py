@@ -25,7 +25,7 @@ from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, minimum, symbol
 from graphwright.ir.types import F32, I64, STRING, TensorType
 from graphwright.ops.core.aten import number
-from graphwright.ops.core.common import rank_of, same_dtype, zero_of
+from graphwright.ops.core.common import need_sizes, rank_of, same_dtype, zero_of
 from graphwright.ops.core.shaping import carried, known_dims, known_ints, new_sizes
 
 MODES = ("constant", "reflect", "edge", "wrap")
@@ -68,6 +68,8 @@ class Pad(PaddingRule, Op):
 
     def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType | Fact:
         if self.pads is None:
+            for what, fact in zip(("pads", "axes"), operands[::2], strict=False):
+                need_sizes(at, fact, f"the vector of {what}")
             return TensorType(x.dtype, new_sizes(at, x.rank, "padded"))
         if len(self.pads) != 2 * x.rank:
             raise at.fail(f"{len(self.pads)} pads for {x.rank} axes: each axis needs a begin and an end")
@@ -168,6 +170,7 @@ Pad.samples = (
     Sample(Pad((1, 1), "mirror"), (arg(F32, 2),), "mode 'mirror'"),
     Sample(Pad((1, 1), "edge"), (arg(F32, 0),), "whose elements mode edge repeats"),
     Sample(Pad((1, 1)), (arg(F32, 2), arg(I64)), "operands of f32 and i64"),
+    Sample(Pad(), (arg(F32, 4, 3), arg(F32, 4)), "the vector of pads is f32; it must be i32 or i64"),
 )
 
 

@@ -24,6 +24,7 @@ from graphwright.ir.op import (
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, Expr, floordiv, mod, numbers, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.common import need_sizes
 from graphwright.ops.core.shaping import cancel, carried, known_dims, known_parts
 
 
@@ -53,6 +54,7 @@ class Reshape(BlockedForm, Op):
 
     def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
+            need_sizes(at, shape, "the shape")
             return TensorType(x.dtype, tuple(_known_size(at, part) for part in known_parts(shape)))
         return carried(self, TensorType(x.dtype, self._sizes(at, x.shape, self.shape)), x)
 
@@ -167,6 +169,7 @@ Reshape.samples = (
     Sample(Reshape((-1, -1)), (arg(F32, 4, 3),), "has more than one -1"),
     Sample(Reshape((1, 1, 0)), (arg(F32, 4, 3),), "but the input has 2 axes"),
     Sample(Reshape((0, 0, -1), allow_zero=True), (arg(F32, 0, 3),), "because another size is 0"),
+    Sample(Reshape(), (arg(F32, 4, 3), arg(F32, 2)), "the shape is f32; it must be i32 or i64"),
 )
 
 

@@ -14,7 +14,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.common import need_sizes, rank_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import carried, known_dims, known_ints, length_of, not_negative, number
@@ -80,6 +80,8 @@ class Slice(MovesAxes, PaddingRule, Op):
         """The shape of the result if the bounds are unknown: a new symbol for each axis that may be
         sliced.
         """
+        for what, fact in zip(("starts", "ends", "axes", "steps"), bounds, strict=False):
+            need_sizes(at, fact, f"the vector of {what}")
         length = length_of(bounds[0]) if bounds else None
         axes = _or_default(bounds, 2, tuple(range(length)) if isinstance(length, int) else None)
         given = tuple(range(x.rank)) if axes is None else axes
@@ -218,6 +220,7 @@ Slice.samples = (
         Slice(),
         (arg(I64, 4, values=(5, 6, 7, 8)), _ONE, arg(I64, 1, values=(3,)), None, _ONE),
     ),
+    Sample(Slice(), (arg(F32, 4), _ONE, _ONE, _ONE, arg(F32, 1)), "the vector of steps is f32"),
     Sample(Slice((0,), (1,), (2,), (1,)), (arg(F32, 4, 5),), "axis 2 is out of range"),
     Sample(Slice((0,), (1,), (0,), (0,)), (arg(F32, 4, 5),), "the step along axis 0 is 0"),
     Sample(Slice((0, 0), (1, 1), (0, -2), (1, 1)), (arg(F32, 4, 5),), "sliced twice"),

@@ -11,7 +11,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import rank_of, simple
+from graphwright.ops.core.common import need_sizes, rank_of, simple
 from graphwright.ops.core.shaping import carried, known_dims, known_parts
 from graphwright.ops.core.unsqueeze import Unsqueeze
 
@@ -29,6 +29,7 @@ class Tile(Op):
 
     def infer(self, at: Inference, x: Fact, repeats: Fact | None = None) -> TensorType | Fact:
         if self.repeats is None:
+            need_sizes(at, repeats, "the vector of repeats")
             return TensorType(x.dtype, _open_copies(at, x.shape, known_parts(repeats)))
         if len(self.repeats) != x.rank:
             raise at.fail(f"{len(self.repeats)} repeats for {x.rank} axes")
@@ -64,6 +65,7 @@ Tile.samples = (
     Sample(Tile((2,)), (arg(F32, 2, 3),), "1 repeats for 2 axes"),
     Sample(Tile((-1,)), (arg(F32, 2),), "negative size"),
     Sample(Tile((-1,)), (arg(I64, 2, values=(4, 5)),), "negative size"),
+    Sample(Tile(), (arg(F32, 2, 3), arg(F32, 2)), "the vector of repeats is f32; it must be i32 or i64"),
 )
 
 

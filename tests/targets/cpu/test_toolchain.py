@@ -27,6 +27,15 @@ from tests.targets.cpu.generated import load, outputs
 SOURCE = '__attribute__((visibility("default"))) int answer(void) {{ return {}; }}\n'
 
 
+@pytest.fixture(autouse=True)
+def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where sources that are kept for inspection are; it is removed with the folders of other tests."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
 @pytest.fixture
 def fresh() -> None:
     module._identify.cache_clear()
@@ -109,18 +118,14 @@ def test_a_refused_source_is_kept_and_named() -> None:
     source = Path(caught.value.diagnostics[0].where)
     assert "missing" in source.read_text()
     assert stat.S_IMODE(source.parent.stat().st_mode) == 0o700
-    source.unlink()
 
 
-def test_of_several_refused_sources_the_named_one_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_of_several_refused_sources_the_named_one_is_kept(temporary: Path) -> None:
     sources = [f"int broken(void) {{ return missing_{n}; }}\n" for n in range(3)]
     with pytest.raises(ToolchainError, match="missing_0") as caught:
         compile_all(sources, RUNNABLE[0], find_toolchain(Options()))
     source = Path(caught.value.diagnostics[0].where)
-    assert list(tmp_path.iterdir()) == [source.parent]
+    assert list(temporary.iterdir()) == [source.parent]
 
 
 def test_a_program_that_is_no_compiler_is_named(fresh: None, tmp_path: Path) -> None:

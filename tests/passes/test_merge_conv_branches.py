@@ -22,7 +22,7 @@ SIZE = 9
 def _module(
     branches: tuple[tuple[int, int, int], ...], stride: int, group: int, with_image: bool
 ) -> Module | None:
-    """The sum of convolutions along one axis, and of the normalized image, with results of equal size."""
+    """A sum and difference of convolutions along one axis, and of the normalized image."""
     count = (SIZE - 1) // stride + 1
     rng, lines, names = np.random.default_rng(len(branches) + stride), [], []
     text = "module {\n"
@@ -43,7 +43,7 @@ def _module(
         names.append("%n")
     total = names[0]
     for k, name in enumerate(names[1:]):
-        lines.append(f"%s{k} = Add({total}, {name}): f32[2, 4, {count}]")
+        lines.append(f"%s{k} = {'Sub' if k % 2 else 'Add'}({total}, {name}): f32[2, 4, {count}]")
         total = f"%s{k}"
     body = "\n".join(f"    {line}" for line in lines)
     return parse_module(f"{text}  graph main(%x: f32[2, 4, 9]) {{\n{body}\n    return {total}\n  }}\n}}")

@@ -1,4 +1,5 @@
-"""Merges convolutions of one image whose results are added: ``conv(x, v) + conv(x, w) = conv(x, v + w)``.
+"""Merges convolutions of one image whose results are added: ``conv(x, v) + conv(x, w) = conv(x, v + w)``, or
+subtracted.
 
 Blocks of RepVGG and MobileOne are trained with several branches: convolutions, some with smaller windows, and
 a normalization of the image itself, which is a convolution with one tap (Ding et al., "RepVGG: Making
@@ -13,7 +14,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
 from graphwright.ir.op import Array
-from graphwright.ops.core.binary import Add
+from graphwright.ops.core.binary import Add, Sub
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.batch_normalization import BatchNormalization
 from graphwright.ops.nn.conv import Conv
@@ -25,7 +26,7 @@ X, V, W, V_BIAS, W_BIAS = Var("x"), Const("v"), Const("w"), Opt("v_bias"), Opt("
 SCALE, SHIFT, MEAN, VARIANCE = Const("scale"), Const("shift"), Const("mean"), Const("variance")
 FIRST, SECOND = P(Conv, X, V, V_BIAS, once=True), P(Conv, X, W, W_BIAS, once=True)
 NORMALIZED = P(BatchNormalization, X, SCALE, SHIFT, MEAN, VARIANCE, once=True)
-SUM, SUM_WITH_IMAGE = P(Add, FIRST, SECOND), P(Add, FIRST, NORMALIZED)
+SUM, SUM_WITH_IMAGE = P((Add, Sub), FIRST, SECOND), P((Add, Sub), FIRST, NORMALIZED)
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class _Branch:
     @property
     def windows(self) -> Windows:
         return self.op.windows(self.kernel)
+
+    def __neg__(self) -> _Branch:
+        return _Branch(self.op, -self.weights, -self.bias)
 
     def plus(self, other: _Branch) -> _Branch | None:
         """The sum with ``other`` if the windows of ``other`` are parts of those of this convolution."""
@@ -110,6 +114,8 @@ def _merged(m: Match) -> _Branch | str:
         return second
     if first.op.group != second.op.group or first.windows.strides != second.windows.strides:
         return "the groups or the strides differ"
+    if isinstance(m.root.op, Sub):
+        second = -second
     merged = first.plus(second) or second.plus(first)
     if merged is None:
         return "the windows of neither are parts of those of the other"
@@ -131,8 +137,8 @@ def _convolution(b: Builder, m: Match) -> Value:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("sum of convolutions", SUM, _refusal, _convolution),
-    Rule("sum of a convolution and its image", SUM_WITH_IMAGE, _refusal, _convolution),
+    Rule("convolutions of one image", SUM, _refusal, _convolution),
+    Rule("convolution and its image", SUM_WITH_IMAGE, _refusal, _convolution),
 )
 
 MERGE_CONV_BRANCHES = RulePass("merge_conv_branches", RULES)

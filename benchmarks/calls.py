@@ -23,11 +23,13 @@ Array = npt.NDArray[np.float32]
 @cache
 def library(module: KernelModule, isa: Isa) -> ctypes.CDLL:
     """The kernels of ``module`` for ``isa``, compiled alone."""
-    folder, toolchain = Path(tempfile.mkdtemp(prefix="kernels_")), find_toolchain()
-    sources, target = write_module(module, isa, folder), folder / "kernels.so"
-    flags = (*toolchain.flags(isa), *include_flags(folder))
-    subprocess.run([*toolchain.command, *map(str, sources), *flags, "-o", str(target)], check=True)
-    return ctypes.CDLL(str(target))
+    toolchain = find_toolchain()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sources, target = write_module(module, isa, folder), folder / "kernels.so"
+        flags = (*toolchain.flags(isa), *include_flags(folder))
+        subprocess.run([*toolchain.command, *map(str, sources), *flags, "-o", str(target)], check=True)
+        return ctypes.CDLL(str(target))
 
 
 def room(count: int, offset: int) -> Array:

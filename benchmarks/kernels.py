@@ -53,9 +53,10 @@ def _library(name: str, isa: Isa) -> ctypes.CDLL:
     modules = {"conv": conv, "depthwise": depthwise}
     if name in modules:
         return library(modules[name], isa)
-    target = Path(tempfile.mkdtemp(prefix="kernels_")) / "limit.so"
-    target.write_bytes(compile_shared(prelude() + _LIMIT, isa, find_toolchain()))
-    return ctypes.CDLL(str(target))
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "limit.so"
+        target.write_bytes(compile_shared(prelude() + _LIMIT, isa, find_toolchain()))
+        return ctypes.CDLL(str(target))
 
 
 def _launch(kernel: Any, operands: list[Any], args: Any, grid: Any, scratch: Any) -> Callable[[], None]:

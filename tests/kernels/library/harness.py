@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import mmap
@@ -52,7 +53,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @cache
 def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="kernels_"))
+    folder = tempfile.mkdtemp(prefix="kernels_")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def compile_c(sources: Sequence[Path], name: str, command: Sequence[str], flags: Sequence[str]) -> Path:

@@ -10,9 +10,13 @@ lies that close to the middle of two steps.
 
 from __future__ import annotations
 
+from math import prod
+
+import numpy as np
+
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Value
-from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var, constant_array
 from graphwright.ir.symbols import product
 from graphwright.ir.types import F32, I32
 from graphwright.ops.core.binary import Add, Mul
@@ -20,6 +24,7 @@ from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.quantized.conv_integer import ConvInteger, per_feature_value
@@ -44,10 +49,8 @@ BIASED = P(QuantizeLinear, P(Add, SCALED, ADDEND, once=True), Y_SCALE, Y_ZERO)
 
 _MOST_TERMS = limits(I32)[1] // 255**2
 """The most products of 8-bit differences whose sum fits in i32."""
-_LARGEST_OPERAND_SCALE, _SMALLEST_RESULT_SCALE = 2.0**16, 2.0**-60
-"""If no scale of an operand is larger and no scale of a result smaller, the ratio of scales times the largest
-sum is finite, and where the ratio underflows, the result is 0.
-"""
+_LARGEST_RATIO = 2.0**96
+"""The largest factor of a sum in i32 with which the product is finite in f32."""
 
 
 def _refusal(m: Match, axis: int, terms: object) -> str | None:
@@ -58,9 +61,8 @@ def _refusal(m: Match, axis: int, terms: object) -> str | None:
             return f"no integer product for {value.type} with scale {scale.type} to {op.to}"
         if scale.type.shape is None or value.type.shape is None:
             return "a rank is not known"
-    for constant in (m.constant(X_SCALE), m.constant(W_SCALE)):
-        if constant is not None and not (abs(constant) <= _LARGEST_OPERAND_SCALE).all():
-            return "the product of both scales may be infinite"
+    if not _largest(m[X_SCALE], m.module) * _largest(m[W_SCALE], m.module) <= _LARGEST_RATIO:
+        return "the product of both scales may be infinite"
     for parameter in (m[X_SCALE], m.optional(X_ZERO)):
         if parameter is not None and not is_single(parameter.type.dims):
             return "the left operand has a scale or zero point per axis"
@@ -74,6 +76,16 @@ def _refusal(m: Match, axis: int, terms: object) -> str | None:
     if not isinstance(terms, int) or terms > _MOST_TERMS:
         return f"a sum of {terms} products can overflow i32"
     return None
+
+
+def _largest(scale: Value, module: Module) -> float:
+    """The largest magnitude of a product of constants, which may be reshaped; others count as 1."""
+    constant, producer = constant_array(scale, module), scale.producer
+    if constant is not None:
+        return float(np.abs(constant.astype(np.float64)).max(initial=0.0))
+    if producer is None or not isinstance(producer.op, Mul | Reshape):
+        return 1.0
+    return prod(_largest(factor, module) for factor in producer.inputs if factor is not None)
 
 
 def _conv_refusal(m: Match) -> str | None:
@@ -142,7 +154,9 @@ def _requantized_refusal(m: Match) -> str | None:
     scale = m[Y_SCALE].type
     if op.to not in BYTES or op.divides_in(scale.dtype) != F32 or not is_single(scale.dims):
         return f"no requantization with scale {scale} to {op.to}"
-    if not (abs(m.array(Y_SCALE)) >= _SMALLEST_RESULT_SCALE).all():
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = _largest(m[RATIO], m.module) / np.abs(m.array(Y_SCALE).astype(np.float64))
+    if not (ratios <= _LARGEST_RATIO).all():
         return "the ratio of scales may be infinite"
     zero, addend = m.optional(Y_ZERO), m.optional(ADDEND)
     if zero is not None and not is_single(zero.type.dims):

@@ -290,8 +290,24 @@ def extent(isa: Isa, name: str, lanes: int, scratch: Dim, *, nhwc: bool = False)
 
 
 def _planar_width(isa: Isa, blocks: int, most: int) -> int:
-    """The most pixels of a tile, up to ``most``, of which :data:`_HELD` has enough for whole vectors."""
-    return next(w for w in range(most, 0, -1) if isa.lanes // gcd(isa.lanes, w) * w * blocks <= _HELD)
+    """The pixels of a tile of ``blocks``, at most ``most``, if y is planar: few tiles fill whole vectors, of
+    which :data:`_HELD` has room for one. Tiles of one block keep their width, and others do not split their
+    sums, as :func:`_units` assumes.
+    """
+    if blocks == 1:
+        return most
+    lanes = isa.lanes
+    fitting = (
+        width
+        for width in range(1, most + 1)
+        if lanes // gcd(lanes, width) * width * blocks <= _HELD and _narrowest(width) * blocks >= FMA_SUMS
+    )
+    return max(fitting, key=lambda width: (gcd(lanes, width), width))
+
+
+def _narrowest(width: int) -> int:
+    """The fewest pixels of a tile, if rows of :data:`FMA_SUMS` or more are cut into tiles of ``width``."""
+    return min(columns // -(-columns // width) for columns in range(FMA_SUMS, FMA_SUMS * width + 1))
 
 
 def constants(isa: Isa) -> str:

@@ -33,8 +33,8 @@ ALLOWED = (
     "graphwright.ir.constants.conversion graphwright.ir.constants.mapped graphwright.ir.pytree "
     "graphwright.lower.wire graphwright.records graphwright.log "
     "graphwright.option_files graphwright.option_values graphwright.support.gc_pause "
-    "graphwright.support.spelling graphwright.support.file_kinds graphwright.support.fork_lock "
-    "graphwright.support.event_sink graphwright.support.source_record"
+    "graphwright.support.background graphwright.support.spelling graphwright.support.file_kinds "
+    "graphwright.support.fork_lock graphwright.support.event_sink graphwright.support.source_record"
 ).split()
 PACKAGES = {"graphwright", *(f"graphwright.{name}" for name in ("ir", "ir.constants", "lower", "support"))}
 OUTSIDE = sys.stdlib_module_names | {"numpy", "graphwright"}

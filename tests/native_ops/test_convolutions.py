@@ -58,6 +58,7 @@ def feeds(op: Conv | ConvTranspose, w: Any, rank: int) -> list[Any]:
 @example((Conv((1, 1, 1), (1, 0, 0, 1, 0, 0), (1, 1, 1)), (17, 9, 3, 1, 1)), "v3", True)
 @example((Conv((2, 1), (0, 0, 0, 0), (1, 1)), (17, 9, 3, 1)), "v3", True)
 @example((ConvTranspose((2,), (0, 1), (1,)), (9, 17, 2)), "v3", False)
+@example((ConvTranspose((2,), (0, 0), (2,)), (9, 17, 2)), "v3", False)
 def test_any_axes_at_any_size(
     made: tuple[Conv | ConvTranspose, tuple[int, ...]], isa: str, one: bool
 ) -> None:

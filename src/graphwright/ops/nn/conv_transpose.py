@@ -170,7 +170,8 @@ class ConvTranspose(Arithmetic, BlockedForm, OutputChannels, PaddingRule, Op):
     def overlaps(self, kernel: Sequence[Dim]) -> bool:
         """Whether an output element is in several windows or in none, or is cropped."""
         window = self.windows(tuple(kernel))
-        return window.kernel != window.strides or any(window.pads) or any(self.output_padding)
+        has_gaps = window.kernel != window.strides or set(window.dilations) != {1}
+        return has_gaps or any(window.pads) or any(self.output_padding)
 
     def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
         shape, dims, wide, groups = self.windows(w.shape[2:]), x.shape[2:], accumulator(x), self.group

@@ -137,10 +137,8 @@ NORMALIZED = P(BatchNormalization, CONTRACTION, SCALE, SHIFT, MEAN, VARIANCE)
 
 def _normalization(m: Match) -> Affine:
     """The scale and shift of a BatchNormalization."""
-    scale, shift, mean, variance = (m.array(v).astype(np.float64) for v in (SCALE, SHIFT, MEAN, VARIANCE))
-    with np.errstate(all="ignore"):
-        factor = scale / np.sqrt(variance + m.op(NORMALIZED).epsilon)
-    return factor, shift - mean * factor
+    parameters: Affine = m.op(NORMALIZED).affine(*map(m.array, (SCALE, SHIFT, MEAN, VARIANCE)))
+    return parameters
 
 
 def _normalization_is_finite(m: Match) -> str | None:

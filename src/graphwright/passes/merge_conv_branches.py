@@ -95,12 +95,10 @@ def _identity(m: Match, beside: _Branch) -> _Branch | str:
     channels, (cout, cin) = m[X].type.dims[1], beside.weights.shape[:2]
     if channels != cout or cin * beside.op.group != cout:
         return "the convolution changes the number of channels"
-    scale, shift, mean, variance = (m.array(c).astype(np.float64) for c in (SCALE, SHIFT, MEAN, VARIANCE))
-    with np.errstate(all="ignore"):
-        factor = scale / np.sqrt(variance + m.op(NORMALIZED).epsilon)
+    factor, shift = m.op(NORMALIZED).affine(*map(m.array, (SCALE, SHIFT, MEAN, VARIANCE)))
     weights = np.zeros((cout, cin, *(1,) * len(beside.kernel)))
     weights[(np.arange(cout), np.arange(cout) % cin)] = factor.reshape(-1, *(1,) * len(beside.kernel))
-    return _Branch(Conv(group=beside.op.group), weights, shift - mean * factor)
+    return _Branch(Conv(group=beside.op.group), weights, shift)
 
 
 def _merged(m: Match) -> _Branch | str:

@@ -51,6 +51,13 @@ class BatchNormalization(Op):
         return x.type
 
     @quiet
+    def affine(self, scale: Array, bias: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """The factor and the shift of each channel, in float64."""
+        scale, bias, mean, variance = (part.astype(np.float64) for part in (scale, bias, mean, variance))
+        factor = scale / np.sqrt(variance + self.epsilon)
+        return factor, bias - mean * factor
+
+    @quiet
     def reference(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
         wide, parts = widened(x), [channels(p, x.ndim) for p in (scale, bias, mean, variance)]
         scale, bias, mean, variance = (part.astype(wide.dtype) for part in parts)

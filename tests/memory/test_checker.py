@@ -225,6 +225,10 @@ PROGRAMS = {
         broken(0, operands=(at(X), at(W, 2), at(A))),
         "accesses memory outside buffer 2",
     ),
+    "a result over an operand that is read twice": (
+        broken(0, operands=(at(A), at(A), at(A))),
+        "task 0 reads buffer 3 (arena '') in 2 operands and writes it",
+    ),
     "a copy beyond its buffer": (broken(2, args=(2,)), "accesses memory outside buffer 4"),
     "scratch that is none": (broken(0, scratch=B), "uses buffer 4 (arena '') as scratch"),
     "a buffer that is not there": (broken(0, operands=(at(9),), writes=()), "accesses buffer 9"),

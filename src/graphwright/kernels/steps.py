@@ -40,6 +40,17 @@ def launch_values(launch: Launch | Copy) -> Iterator[Value]:
             yield value
 
 
+def written_values(launch: Launch | Copy) -> Iterator[Value]:
+    """The values that a launch writes, or the target of a copy."""
+    if isinstance(launch, Copy):
+        yield launch.target
+        return
+    written = [launch.operands[k] for k in launch.writes]
+    if launch.hook is not None:
+        written += [launch.hook.operands[k] for k in launch.hook.writes]
+    yield from (value for value in written if isinstance(value, Value))
+
+
 def shareable(run: Run) -> Iterator[tuple[Launch | Copy, Value, Value]]:
     """Triples (launch, output, input) where output and input may share memory: the launch reads each element
     before it writes the one at the same location, or it copies the whole input to the output.

@@ -105,7 +105,13 @@ class _Bounds:
             for operand in task.operands:
                 if isinstance(operand, FunctionOperand) and not 0 <= operand.kernel < kernels:
                     yield f"task {index} takes kernel {operand.kernel} of {kernels}"
-            for access in self.facts.accesses_of(index, task):
+            accesses = list(self.facts.accesses_of(index, task))
+            for buffer, offset in {(a.buffer, a.offset) for a in accesses if a.writes}:
+                reads = [a for a in accesses if (a.buffer, a.offset) == (buffer, offset) and not a.writes]
+                if len(reads) > 1:  # in place, each element is read once, before it is written
+                    name = self.facts.name(buffer)
+                    yield f"task {index} reads {name} in {len(reads)} operands and writes it"
+            for access in accesses:
                 size = self._touched(task, access)
                 if access.offset < 0 or access.offset + size > self.sizes[access.buffer]:
                     yield f"task {index} accesses memory outside {self.facts.name(access.buffer)}"

@@ -15,12 +15,19 @@ from graphwright.kernels.launch import (
     Branch,
     CarriedValue,
     Copy,
-    Launch,
     NativeLoop,
     Run,
     SelectedNode,
 )
-from graphwright.kernels.steps import NEVER_ENDS, all_steps, last_uses, launch_values, shareable, step_values
+from graphwright.kernels.steps import (
+    NEVER_ENDS,
+    all_steps,
+    last_uses,
+    launch_values,
+    shareable,
+    step_values,
+    written_values,
+)
 from graphwright.lower.tasks import Storage
 from graphwright.memory.locations import Location, Memory, Move, sequentialize
 from graphwright.records import dataclass, field
@@ -214,17 +221,36 @@ class _Assigner:
         """
         if not isinstance(step.action, Run):
             return None
-        for launch, output, source in shareable(step.action):
+        for _, output, source in shareable(step.action):
             location = self.locations.get(source)
             if output is not value or location is None or location.memory.slotted:
                 continue
-            readers = [launch] if isinstance(launch, Launch) else step.action.launches
-            if sum(v in self.holders[location.memory] for each in readers for v in launch_values(each)) > 1:
-                continue  # the launch also reads it through other operands
             whole = location.memory.size == value.bytes and location.offset == 0
-            if location.memory.storage is Storage.ARENA and whole and self._ends_here(location.memory, step):
+            if (
+                location.memory.storage is Storage.ARENA
+                and whole
+                and self._ends_here(location.memory, step)
+                and self._only_in_place(step.action, value, location.memory)
+            ):
                 return location
         return None
+
+    def _only_in_place(self, run: Run, value: Value, memory: Memory) -> bool:
+        """Whether ``value`` may be written over what ``memory`` holds: from the first launch that writes it
+        on, also in those for other sizes, each launch reads that at most once, and in place.
+        """
+        in_place = [
+            launch
+            for launch, output, source in shareable(run)
+            if output is value and self.locations[source].memory is memory
+        ]
+        is_written = False
+        for launch in run.launches:
+            is_written = is_written or value in written_values(launch)
+            reads = sum(v in self.holders[memory] for v in launch_values(launch))
+            if is_written and reads > any(launch is each for each in in_place):
+                return False
+        return True
 
     def _ends_here(self, memory: Memory, step: SelectedNode) -> bool:
         """Whether no step after ``step`` reads a value in ``memory``."""

@@ -187,8 +187,9 @@ def _tile(columns: _Columns, width: int) -> str:
         [
             f"static void {columns.name}_{width}(const struct row *r, int64_t ox) {{",
             "    const float *w = r->w;",
-            f"    vf {', '.join(f'c{t} = r->bias' for t in pixels)};",
+            f"    vf {', '.join(f'c{t} = {{0}}' for t in pixels)};",
             *(_unrolled_taps(columns, width) if columns.kw else _any_taps(columns, width)),
+            *(f"    c{t} += r->bias;" for t in pixels),
             "    if (r->add) {",
             "        const float *add = r->add + ox * VL;",
             *(f"        c{t} += vf_load(add + {t} * VL);" for t in pixels),

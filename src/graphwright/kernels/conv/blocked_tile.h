@@ -15,9 +15,10 @@ struct tap {
  * taps[k].at + p * STEP * LANES + c], with LANES channels per block. For the first and last pixel it is zero
  * if taps[k].outside & edges has the pixel's bit (blocked inputs only). The VL weights of this channel for
  * output block o are at w[o * w_out + (k * LANES + c) * VL], and w advances by w_skip more after each input
- * block. Sums start as `from` plus `add` (if not NULL). The activation act (0: none, 1: at least lo, 2: also
- * at most hi) is applied, and the result is stored to `to`. Output blocks are *_block elements apart, pixels
- * VL elements; if from_pixel is 0, all pixels share `from`. */
+ * block. To the finished sums, `added` (a residual, or partial sums) and `bias` are added if not NULL; sums
+ * that began with them would lose more bits. The activation act (0: none, 1: at least lo, 2: also at most hi)
+ * is applied, and the result is stored to `to`. Output blocks of `added` and `to` are *_block elements apart,
+ * their pixels VL elements; bias has VL elements per output block. */
 struct tile {
     const float *x;
     int64_t x_block;
@@ -26,10 +27,8 @@ struct tile {
     int64_t tap_count, channels;
     const float *w;
     int64_t w_skip, w_out;
-    const float *from;
-    int64_t from_block, from_pixel;
-    const float *add;
-    int64_t add_block;
+    const float *bias, *added;
+    int64_t added_block;
     float *to;
     int64_t to_block;
     int64_t far;  /* prefetch the next tile's output for writing, since it is in no cache */

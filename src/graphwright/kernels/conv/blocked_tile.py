@@ -23,6 +23,7 @@ from graphwright.kernels.library.assembly import (
     register,
     register_count,
     spread,
+    zeroed,
 )
 from graphwright.kernels.library.tile import PAIR_TARGET
 from graphwright.records import dataclass
@@ -142,9 +143,9 @@ def _name(family: Family, tile: Tile) -> str:
 
 
 _FIELDS: Final = (
-    "x", "x_block", "x_next", "taps", "tap_count", "channels", "w", "w_skip", "w_out", "from", "from_block",
-    "from_pixel", "add", "add_block", "to", "to_block", "far", "deep", "edges", "zeros", "ahead",
-    "ahead_step", "act", "lo", "hi",
+    "x", "x_block", "x_next", "taps", "tap_count", "channels", "w", "w_skip", "w_out", "bias", "added",
+    "added_block", "to", "to_block", "far", "deep", "edges", "zeros", "ahead", "ahead_step", "act", "lo",
+    "hi",
 )  # fmt: skip
 
 # Registers with a fixed role.
@@ -227,27 +228,11 @@ class _Assembly:
         return [f"lea (%%rdx,%%rdx,2), {_TRIPLE}"] if self.tile.blocks > 3 else []
 
     def start(self) -> list[str]:
-        """Initializes the accumulators."""
-        tile = self.tile
-        bias = [f"vmovups {_BLOCKS[b]}, {self.sum(0, b)}" for b in range(tile.blocks)]
-        bias += [f"vmovaps {self.sum(0, b)}, {self.sum(p, b)}" for p, b in self.cells() if p > 0]
-        others = [self.sum(p, b, split) for split in range(1, self.splits) for p, b in self.cells()]
-        after = tile.pixels * self.family.isa.vector_bytes
+        """Clears the accumulators."""
+        after = self.tile.pixels * self.family.isa.vector_bytes
         return [
-            *(f"{'vpxord' if self.wide else 'vxorps'} {x}, {x}, {x}" for x in others),
-            "mov %c[from](%[t]), %%rax",
-            "cmpq $0, %c[from_pixel](%[t])",
-            "je 1f",
-            *self.walk("from", lambda address, x: f"vmovups {address}, {x}"),
-            "jmp 2f",
-            "1: mov %c[from_block](%[t]), %%rdx",
-            *self.triple(),
-            *bias,
-            "2: mov %c[add](%[t]), %%rax",
-            "test %%rax, %%rax",
-            "jz 3f",
-            *self.walk("add", lambda address, x: f"vaddps {address}, {x}, {x}"),
-            "3: cmpq $0, %c[far](%[t])",
+            *zeroed([self.sum(p, b, split) for split in range(self.splits) for p, b in self.cells()]),
+            "cmpq $0, %c[far](%[t])",
             "je 4f",
             "mov %c[to](%[t]), %%rax",
             *self.walk("to", lambda address, x: f"prefetcht0 {after}+{address}"),
@@ -417,16 +402,16 @@ class _Assembly:
         return pixel * self.family.pixel - self.middle
 
     def finish(self) -> list[str]:
-        """Adds up the split accumulators, applies the activation, and stores."""
+        """Adds up the split accumulators and the addends, applies the activation, and stores."""
         sums = [self.sum(p, b) for p, b in self.cells()]
         bound = self.free()[0]
-        lines = [
-            f"vaddps {self.sum(p, b, split)}, {self.sum(p, b)}, {self.sum(p, b)}"
-            for split in range(1, self.splits)
-            for p, b in self.cells()
-        ]
         return [
-            *lines,
+            *(
+                f"vaddps {self.sum(p, b, split)}, {self.sum(p, b)}, {self.sum(p, b)}"
+                for split in range(1, self.splits)
+                for p, b in self.cells()
+            ),
+            *self.addends(),
             "cmpq $1, %c[act](%[t])",
             "jb 10f",
             f"vbroadcastss %c[lo](%[t]), {bound}",
@@ -436,4 +421,21 @@ class _Assembly:
             *(f"vminps {x}, {bound}, {x}" for x in sums),
             "10: mov %c[to](%[t]), %%rax",
             *self.walk("to", lambda address, x: f"vmovups {x}, {address}"),
+        ]
+
+    def addends(self) -> list[str]:
+        """Adds `added` and `bias` to the finished sums."""
+        shared = self.free()[: self.tile.blocks]
+        size = self.family.isa.vector_bytes
+        return [
+            "mov %c[added](%[t]), %%rax",
+            "test %%rax, %%rax",
+            "jz 1f",
+            *self.walk("added", lambda address, x: f"vaddps {address}, {x}, {x}"),
+            "1: mov %c[bias](%[t]), %%rax",
+            "test %%rax, %%rax",
+            "jz 2f",
+            *(f"vmovups {b * size}(%%rax), {x}" for b, x in enumerate(shared)),
+            *(f"vaddps {shared[b]}, {self.sum(p, b)}, {self.sum(p, b)}" for p, b in self.cells()),
+            "2:",
         ]

@@ -91,18 +91,15 @@ static int32_t run_block(const struct conv *g, const struct block *o, float *scr
                 const int64_t at = (o->panel0 + p) * NR, cols = smaller(pixels - at, NR);
                 const float *b = panels + p * panel_room;
                 float *sum = sums + ((tile - o->tile0) * count + p) * MR * NR;
-                struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
+                struct tile t = {.added = i > 0 ? sum : NULL, .added_ld = NR, .to = sum, .to_ld = NR};
                 t.ahead_step = 16;
                 t.ahead = p == 0 && tile + 1 < o->tile1 ? a + k * MR : a; /* the next weights */
-                if (i == 0) {
-                    t.from_kind = g->bias ? FROM_ROWS : FROM_ZERO;
-                    t.from = g->bias ? g->bias + channel : NULL;
-                    t.from_ld = 1;
-                }
                 if (i < blocks - 1) {
                     run_tile(rows, ceildiv(cols, VL), channels * g->taps, a, b, NR, &t);
                     continue;
                 }
+                t.column = g->bias ? g->bias + channel : NULL;
+                t.column_ld = 1;
                 const int32_t error =
                     finish_tile(g, o->image, channel, rows, at, cols, channels * g->taps, a, b, &t);
                 if (error)

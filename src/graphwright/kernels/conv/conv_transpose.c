@@ -60,10 +60,8 @@ static void copy_columns(const struct transposed *t, const struct part *p, int64
 static void sum_phase(const struct transposed *t, const struct part *p, int64_t phase, float *to) {
     const struct conv_transpose_args *s = &t->s;
     int64_t channels = s->groups * s->cin, n = p->vectors * VL;
-    const float *bias = t->bias ? t->bias + p->group * s->cout + p->row : NULL;
     const float *w = t->w + p->row % BLOCK + p->row / BLOCK * (s->kd * s->kh * s->kw * channels * BLOCK);
-    struct tile tile = {
-        .from_kind = bias ? FROM_ROWS : FROM_ZERO, .from = bias, .from_ld = 1, .to = to, .to_ld = NR};
+    struct tile tile = {.to = to, .to_ld = NR};
     for (int64_t k = 0; k < s->kd * s->kh; k++) {
         int64_t iz = input_plane(s, p->oz, k / s->kh), iy = input_row(s, p->oy, k % s->kh);
         for (int64_t kx = 0; iz >= 0 && iy >= 0 && kx < s->kw; kx++) {
@@ -78,34 +76,31 @@ static void sum_phase(const struct transposed *t, const struct part *p, int64_t 
             run_tile(p->rows, p->vectors, s->cin,
                      w + ((k * s->kw + kx) * channels + p->group * s->cin) * BLOCK, b,
                      p->copied ? p->copied : s->x_channel, &tile);
-            tile.from_kind = FROM_TILE;
-            tile.from = to;
-            tile.from_ld = NR;
+            tile.added = to;
+            tile.added_ld = NR;
         }
     }
-    if (tile.from_kind == FROM_TILE)
-        return;
-    for (int64_t r = 0; r < p->rows; r++) /* no tap contributes to this part */
-        for (int64_t i = 0; i < n; i++)
-            to[r * NR + i] = bias ? bias[r] : 0.0f;
+    if (!tile.added) /* no tap contributes to this part */
+        memset(to, 0, (size_t)(p->rows * NR) * sizeof *to);
 }
 
-/* Interleaves phases: to[r][i * stride + phase] = phases[phase][r][i]. Applies the activation unless there is
- * a hook. */
+/* Interleaves phases: to[r][i * stride + phase] = phases[phase][r][i] + bias[r]. Applies the activation
+ * unless there is a hook. */
 static void interleave(const struct transposed *t, const struct part *p, float *to, int64_t ld) {
     int64_t n = p->vectors * VL, stride = t->s.stride_w;
     int relu = t->s.act && !t->hook.call;
     for (int64_t r = 0; r < p->rows; r++, to += ld) {
         const float *from = t->phases + r * NR;
+        const float bias = t->bias ? t->bias[p->group * t->s.cout + p->row + r] : 0;
         if (stride <= 2) {
             for (int64_t i = 0; i < n; i += VL) {
-                vf a = vf_load(from + i);
+                vf a = vf_load(from + i) + vf_set1(bias);
                 a = relu ? vf_relu(a) : a;
                 if (stride == 1) {
                     vf_store(to + i, a);
                     continue;
                 }
-                vf b = vf_load(from + MR * NR + i);
+                vf b = vf_load(from + MR * NR + i) + vf_set1(bias);
                 b = relu ? vf_relu(b) : b;
                 vf_store(to + 2 * i, __builtin_shufflevector(a, b, LANES(LOW)));
                 vf_store(to + 2 * i + VL, __builtin_shufflevector(a, b, LANES(HIGH)));
@@ -114,7 +109,7 @@ static void interleave(const struct transposed *t, const struct part *p, float *
         }
         for (int64_t phase = 0; phase < stride; phase++)
             for (int64_t i = 0; i < n; i++) {
-                float v = from[phase * MR * NR + i];
+                float v = from[phase * MR * NR + i] + bias;
                 to[i * stride + phase] = relu && v < 0.0f ? 0.0f : v;
             }
     }

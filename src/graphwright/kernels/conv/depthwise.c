@@ -14,7 +14,7 @@ GW_INLINE void any_block(const struct band *b, int64_t row, int64_t x, const int
     float *to = b->to + row * b->to_ld + x;
     vf y[ROWS * VECTORS];
     for (int i = 0; i < ROWS * VECTORS; i++)
-        y[i] = vf_set1(b->bias);
+        y[i] = (vf){0};
     for (int64_t i = 0; i < s->kh; i++, in += s->dilation_h * b->row_pitch) {
         int64_t plane = 0, column = 0; /* of the tap: j * dilation_w modulo and divided by the stride */
         for (int64_t j = 0; j < s->kw; j++) {

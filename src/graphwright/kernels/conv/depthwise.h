@@ -18,6 +18,7 @@ struct band {
 };
 
 GW_INLINE void finish(const struct band *b, int64_t x, vf y, float *to) {
+    y += vf_set1(b->bias);
     if (b->relu)
         y = vf_relu(y);
     if (b->ow - x >= VL)

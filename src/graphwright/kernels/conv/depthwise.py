@@ -138,7 +138,6 @@ def _band(window: _Window) -> str:
     return f"""\
 static void band_{window.name}(const struct band *b) {{
 {weights}
-    const vf bias = vf_set1(b->bias);
     int64_t row = 0;
 {steps}
 }}
@@ -152,7 +151,7 @@ def _rows(window: _Window, rows: int) -> str:
         f"const float *in = b->planes + row * {stride} * b->row_pitch;",
         "float *to = b->to + row * b->to_ld;",
         "for (int64_t x = 0; x < b->ow; x += VL, in += VL, to += VL) {",
-        f"    vf {', '.join(f'y{r} = bias' for r in range(rows))};",
+        f"    vf {', '.join(f'y{r} = {{0}}' for r in range(rows))};",
     ]
     for i in range((rows - 1) * stride + size):
         for j in range(size):

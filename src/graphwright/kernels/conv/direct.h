@@ -23,6 +23,7 @@ struct conv {
     int64_t blocks, units,
         unit_blocks; /* output blocks of a group, units of a group, and output blocks of one unit */
     int64_t part;    /* input channels per cache block */
+    int64_t chain;   /* input channels per partial sum */
     int64_t row_bands, column_bands;
     int copied;                        /* bands are copied to scratch */
     int flat;                          /* the rows of a band are contiguous, and are treated as one row */

@@ -36,6 +36,7 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
+from graphwright.kernels.library.tile import CHAIN
 from graphwright.kernels.library.transpose import transpose
 from graphwright.kernels.movement import strided
 from graphwright.records import dataclass
@@ -321,6 +322,7 @@ def constants(isa: Isa) -> str:
 #define UNITS {_UNITS}
 #define UNIT_BLOCKS {unit_blocks(isa)}
 #define PART {_PART}
+#define CHAIN {CHAIN} /* about so many products form a partial sum */
 #define CACHED {machine.l3.bytes // 16} /* elements of an image that stays in caches until it is written */
 #define STREAMED {machine.l2.bytes // 16} /* weights of more elements are prefetched to L2 */
 #define DEEP {2 * machine.l1.bytes} /* weights of a tile of more bytes are read from L2 for each tile */

@@ -15,8 +15,8 @@ struct pass {
     const struct conv *g;
     const struct band *o;
     int64_t block, blocks;
-    struct tile t;        /* for the band's first pixel; if apart, `to` points to the image */
-    int64_t from_h, to_h; /* elements between rows of pixels */
+    struct tile t;         /* for the band's first pixel; if apart, `to` points to the image */
+    int64_t added_h, to_h; /* elements between rows of pixels */
     int64_t to_pixel;
     int apart;          /* tiles go to a buffer in L1 first */
     int in_place;       /* tiles are stored to y, and the hook reads them there */
@@ -53,8 +53,8 @@ static void fetch_ahead(struct pass *p, struct tile *t, struct fetch *f) {
             p->ahead = p->ahead_end + t->w_out - p->ahead_size;
             p->ahead_end += t->w_out;
         }
-    } else if (t->add || p->far) {
-        const float *later = t->add ? t->add + f->block * t->add_block : t->to + f->block * t->to_block;
+    } else if (t->added || p->far) {
+        const float *later = t->added ? t->added + f->block * t->added_block : t->to + f->block * t->to_block;
         t->ahead = later + f->sums * VL;
         t->ahead_step = f->step;
         t->far = p->far && f->lines < f->sums;
@@ -129,6 +129,32 @@ static int32_t store_held(const struct pass *p, float *held, int64_t step, int64
     return error;
 }
 
+/* Computes a tile as partial sums of g->chain channels: rounding errors grow with the length of a sum
+ * (Higham, "The accuracy of floating point summation", 1993). */
+static void run_chains(const struct conv *g, tile_fn run, const struct tile *whole) {
+    struct tile t = *whole;
+    const int64_t blocks = g->chain / g->lanes, taps = t.tap_count * g->lanes;
+    t.channels = g->chain;
+    t.x_next = t.x_block;
+    t.bias = NULL;
+    t.far = t.act = 0;
+    int64_t left = whole->channels;
+    for (; left > g->chain; left -= g->chain) {
+        run(&t);
+        t.x += blocks * t.x_block;
+        t.w += blocks * (taps * VL + t.w_skip);
+        t.ahead += blocks * taps / 2 * t.ahead_step / 4;
+        t.added = t.to;
+        t.added_block = t.to_block;
+    }
+    t.channels = left;
+    t.x_next = whole->x_next;
+    t.bias = whole->bias;
+    t.far = whole->far;
+    t.act = whole->act;
+    run(&t);
+}
+
 /* Computes `count` tiles of `pixels` each, from pixel (y, x) on. */
 static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t count, int64_t y, int64_t x) {
     const struct conv *g = p->g;
@@ -144,9 +170,8 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
     t.tap_count -= outside * s->kw;
     t.w += rows.first * tap;
     t.w_skip += outside * tap;
-    t.from += down * p->from_h + right * t.from_pixel;
-    if (t.add)
-        t.add += down * s->r_h + right * VL;
+    if (t.added)
+        t.added += down * p->added_h + right * VL;
     if (t.to)
         t.to += down * p->to_h + right * p->to_pixel;
     float held[HELD_PIXELS * VL] __attribute__((aligned(64)));
@@ -164,10 +189,12 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
         if (p->apart)
             t.to = held + waiting * VL;
         fetch_ahead(p, &t, &fetch);
-        run(&t);
+        if (t.channels > g->chain)
+            run_chains(g, run, &t);
+        else
+            run(&t);
         t.x += pixels * g->step * g->lanes;
-        t.from += pixels * t.from_pixel;
-        t.add = t.add ? t.add + pixels * VL : NULL;
+        t.added = t.added ? t.added + pixels * VL : NULL;
         t.to += pixels * p->to_pixel;
         waiting += pixels;
         if (!(p->apart | p->in_place) || (waiting < room && i + 1 < count))
@@ -221,7 +248,7 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
     const struct direct_args *s = &g->s;
     const int64_t tap = g->lanes * VL, w_in = s->kh * s->kw * tap, w_out = ceildiv(s->cin, g->lanes) * w_in;
     const int64_t total = o->group * g->blocks + block, room = (o->x1 - o->x0) * VL;
-    struct pass p = {.g = g, .o = o, .block = block, .blocks = blocks};
+    struct pass p = {.g = g, .o = o, .block = block, .blocks = blocks, .added_h = s->r_h};
     p.t = (struct tile){
         .x = o->in + o->at,
         .x_block = g->x_block,
@@ -229,15 +256,13 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
         .tap_count = s->kh * s->kw,
         .w = g->w + total * w_out,
         .w_out = w_out,
-        .from = g->bias ? g->bias + total * VL : zeros,
-        .from_block = g->bias ? VL : 0,
-        .add_block = s->r_c,
+        .added_block = s->r_c,
         .zeros = zeros,
         .lo = g->lo,
         .hi = g->hi,
     };
     if (g->residual)
-        p.t.add = g->residual + o->image * s->r_n + total * s->r_c + o->y0 * s->r_h + o->x0 * VL;
+        p.t.added = g->residual + o->image * s->r_n + total * s->r_c + o->y0 * s->r_h + o->x0 * VL;
     int64_t left = s->cin;
     for (; left > g->part; left -= g->part) {
         const int64_t part = g->part / g->lanes;
@@ -250,15 +275,14 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
         run_pass(&p);
         p.t.x += part * g->x_block;
         p.t.w += part * w_in;
-        p.t.add = NULL;
-        p.t.from = g->sums;
-        p.t.from_block = p.t.to_block;
-        p.t.from_pixel = VL;
-        p.from_h = room;
+        p.t.added = g->sums;
+        p.t.added_block = p.t.to_block;
+        p.added_h = room;
     }
     fetch_next(&p, g->w + (total + blocks) * w_out, smaller(g->part, s->cin),
                smaller(MAX_BLOCKS, g->blocks - block - blocks));
     p.t.channels = left;
+    p.t.bias = g->bias ? g->bias + total * VL : NULL;
     p.apart = g->nhwc || (g->hook.call && !g->y) || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
     p.in_place = g->hook.call && !p.apart;
     p.t.to = g->hook.call && p.apart ? NULL : g->y + o->image * s->y_n + o->y0 * s->y_h + o->x0 * s->y_w;

@@ -150,6 +150,7 @@ static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scrat
     g->units = larger(1, g->blocks / UNIT_BLOCKS);
     g->unit_blocks = UNIT_BLOCKS;
     g->part = larger(1, PART / larger(1, taps * g->lanes)) * g->lanes;
+    g->chain = larger(1, (CHAIN + taps * g->lanes / 2) / larger(1, taps * g->lanes)) * g->lanes;
     g->streamed = s->groups * g->blocks * VL * ceildiv(s->cin, g->lanes) * g->lanes * taps > STREAMED;
     cut_bands(g);
     lay_out(g, scratch);

@@ -15,15 +15,17 @@ static const float *pixel_at(const struct tile *t, const float *x, const struct 
     return x + tap->at + p * step * VL;
 }
 
-static vf start_of_sum(const struct tile *t, int64_t p, int64_t block) {
-    const vf sum = vf_load(t->from + block * t->from_block + (t->from_pixel ? p * VL : 0));
-    return t->add ? sum + vf_load(t->add + block * t->add_block + p * VL) : sum;
+/* sum plus what is added to its pixel. */
+static vf add_addends(const struct tile *t, int64_t p, int64_t block, vf sum) {
+    if (t->added)
+        sum += vf_load(t->added + block * t->added_block + p * VL);
+    return t->bias ? sum + vf_load(t->bias + block * VL) : sum;
 }
 
 static void tile_of_halves(const struct tile *t, int64_t pixels, int64_t blocks, int64_t step) {
     for (int64_t block = 0; block < blocks; block++)
         for (int64_t p = 0; p < pixels; p++) {
-            vf sum = start_of_sum(t, p, block);
+            vf sum = {0};
             const float *x = t->x, *w = t->w + block * t->w_out;
             for (int64_t left = t->channels; left > 0; left -= VL, x += t->x_block, w += t->w_skip)
                 for (int64_t k = 0; k < t->tap_count; k++, w += VL * VL) {
@@ -36,6 +38,7 @@ static void tile_of_halves(const struct tile *t, int64_t pixels, int64_t blocks,
                         sum = vf_fma(upper_half(pair), upper_half(weights), sum);
                     }
                 }
+            sum = add_addends(t, p, block, sum);
             if (t->act)
                 sum = vf_max(sum, vf_set1(t->lo));
             if (t->act > 1)

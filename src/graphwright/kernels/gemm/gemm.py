@@ -43,8 +43,8 @@ _A_PITCH: Final = K_BLOCK + 16
 """Columns allocated for a packed row of A; the last vector store may write beyond the row."""
 FEW_ROWS: Final = 16
 """With at most this many rows, reading a packed B takes longer than the arithmetic."""
-_STREAM_K_BLOCK: Final = 2048
-"""The longest block of K if B is streamed, so that the few rows of A stay in the L2 cache."""
+_STREAM_K_BLOCK: Final = 512
+"""The longest block of K if B is streamed: twice :data:`CHAIN`, as with few rows more blocks take longer."""
 _STREAM_AHEAD: Final = 768
 """The prefetch distance of each stream of B, in elements."""
 _BLOCK_ROWS: Final = 144

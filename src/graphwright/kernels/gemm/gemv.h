@@ -146,7 +146,7 @@ static void short_rows(const struct gemm *g, const float *a, const float *b, int
 static int32_t run_short(const struct gemm *g, const struct block *o, float *scratch) {
     enum { PANELS = LINE / NR };
     (void)scratch;
-    float out[LINE + VL] __attribute__((aligned(64))), room[LINE + VL] __attribute__((aligned(64)));
+    float out[LINE + VL] __attribute__((aligned(64))), room[2 * (LINE + VL)] __attribute__((aligned(64)));
     const int64_t tiles = ceildiv(g->s.m, MR), last = part_begin(g->s.m, o->tile1, tiles);
     const float *a = g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1;
     const float *b = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
@@ -164,12 +164,14 @@ static int32_t run_short(const struct gemm *g, const struct block *o, float *scr
                 continue;
             for (int64_t i = 0; g->scale != 1 && i < rows * pitch; i += VL)
                 vf_store(out + i, vf_load(out + i) * vf_set1(g->scale));
-            struct tile t = {.from_kind = FROM_ZERO};
-            start_tile(g, o, row, rows, col, cols, 0, room, pitch, &t);
-            if (t.from_kind == FROM_ROWS)
-                add_rows(t.from, t.from_ld, 0, rows, cols, out, pitch);
-            else if (t.from_kind == FROM_TILE)
-                add_rows(t.from, t.from_ld, 1, rows, cols, out, pitch);
+            struct tile t = {.to = out};
+            set_addends(g, o, row, rows, col, cols, 0, room, pitch, &t);
+            if (t.added)
+                add_rows(t.added, t.added_ld, 1, rows, cols, out, pitch);
+            if (t.row)
+                add_rows(t.row, 0, 1, rows, cols, out, pitch);
+            if (t.column)
+                add_rows(t.column, t.column_ld, 0, rows, cols, out, pitch);
             t = (struct tile){
                 .to = out, .to_ld = pitch, .relu = g->s.act == 1, .clip = g->s.act == 2 ? g->clip : NULL};
             if (t.relu || t.clip)

@@ -30,7 +30,7 @@ from graphwright.kernels.gemm.nbits_blocks import (
     start_block,
     subtract_zeros,
 )
-from graphwright.kernels.library.streams import start_sums, store_sums
+from graphwright.kernels.library.streams import clear_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
 from graphwright.targets.cpu.isa import Isa
 
@@ -185,7 +185,7 @@ static void stream_{bits}_{rows}(const struct codes *q, int64_t p, int64_t k, co
     const float {pointers};
     const int32_t *word = q->words + p * q->panel_words * NR;
     (void)lda;
-{newline.join(start_sums(rows, shape.vectors, 1))}
+{newline.join(clear_sums(rows, shape.vectors, 1))}
     for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {{
 {newline.join(start_block(cells, CHAINS))}
 {newline.join(subtract_zeros(cells, f"zeros_or(q, at + {{}} * VL, {middle(bits)})"))}

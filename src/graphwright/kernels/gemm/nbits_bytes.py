@@ -11,7 +11,7 @@ import numpy as np
 
 from graphwright.ir.types import Layout
 from graphwright.kernels.gemm.nbits_blocks import CHAINS, add_scaled, start_block, subtract_zeros
-from graphwright.kernels.library.streams import start_sums, store_sums
+from graphwright.kernels.library.streams import clear_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
 from graphwright.layout.transform import pack_jobs, packed_shape
 from graphwright.targets.cpu.isa import Isa
@@ -74,7 +74,7 @@ def _stream(isa: Isa, shape: TileShape, rows: int) -> str:
         f"    const float {', '.join(f'*a{r} = a + {r} * lda' for r in range(rows))};",
         "    const int8_t *code = (const int8_t *)q->words + p * q->panel_words * 4 * NR;",
         "    (void)lda;",
-        *start_sums(rows, shape.vectors, 1),
+        *clear_sums(rows, shape.vectors, 1),
         "    for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {",
         *start_block(cells, CHAINS),
         "        if (q->zeros) {",

@@ -12,7 +12,7 @@ from typing import Final
 
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.gemm.nbits_blocks import middle
-from graphwright.kernels.library.streams import start_sums, store_sums
+from graphwright.kernels.library.streams import clear_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
 from graphwright.targets.cpu.isa import Isa
 
@@ -78,7 +78,7 @@ def _stream(isa: Isa, shape: TileShape, bits: int, ahead: int, rows: int) -> str
         "const struct tile *t) {",
         f"    const uint8_t {pointers};",
         "    const int32_t *word = q->words + p * q->panel_words * NR;",
-        *start_sums(rows, shape.vectors, 1),
+        *clear_sums(rows, shape.vectors, 1),
         "    for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {",
         f"        vi {', '.join(f'e{r}_{v} = {{0}}' for r, v in cells)};",
         f"        int64_t left = q->block / {32 // bits};",

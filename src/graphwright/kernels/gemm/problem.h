@@ -51,33 +51,52 @@ static void fetch_residual(const struct gemm *g, const struct block *o, int64_t 
             __builtin_prefetch(at + smaller(i, NR - 1), 0, 3);
 }
 
-/* Sets bias and residual as the start values of a tile. If the tile cannot read them in place, they are added
- * up in `room`. whole: the tile has no partial vectors. */
-static void start_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t col,
-                       int64_t cols, int whole, float *room, int64_t pitch, struct tile *t) {
+/* Sets bias and residual as the addends of a tile. What the tile cannot read in place is copied to `room`,
+ * which holds one row more than the tile. whole: the tile has no partial vectors. */
+static void set_addends(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t col,
+                        int64_t cols, int whole, float *room, int64_t pitch, struct tile *t) {
     const float *bias = g->bias ? g->bias + row * g->s.bias_m + col * g->s.bias_n : NULL;
     const float *residual = g->residual ? residual_at(g, o, row, col) : NULL;
-    t->from_kind = bias || residual ? FROM_TILE : FROM_ZERO;
-    if (!residual && (!bias || g->s.bias_n == 0)) {
-        t->from_kind = bias ? FROM_ROWS : FROM_ZERO;
-        t->from = bias;
-        t->from_ld = g->s.bias_m;
-    } else if (!residual && whole && g->s.bias_n == 1) {
-        t->from = bias;
-        t->from_ld = g->s.bias_m;
-    } else if (residual && whole && g->s.r_n == 1 && (!bias || (g->s.bias_m == 0 && g->s.bias_n == 1))) {
-        t->from = residual;
-        t->from_ld = g->s.r_m;
+    if (bias && g->s.bias_n == 0) {
+        t->column = bias;
+        t->column_ld = g->s.bias_m;
+        bias = NULL;
+    } else if (bias && g->s.bias_m == 0) {
         t->row = bias;
-    } else {
+        if (!whole || g->s.bias_n != 1) {
+            memset(room, 0, (size_t)pitch * sizeof *room);
+            add_rows(bias, 0, g->s.bias_n, 1, cols, room, pitch);
+            t->row = room;
+            room += pitch;
+        }
+        bias = NULL;
+    }
+    if (!bias && residual && whole && g->s.r_n == 1) {
+        t->added = residual;
+        t->added_ld = g->s.r_m;
+    } else if (!residual && bias && whole && g->s.bias_n == 1) {
+        t->added = bias;
+        t->added_ld = g->s.bias_m;
+    } else if (bias || residual) {
         memset(room, 0, (size_t)(rows * pitch) * sizeof *room);
         if (bias)
             add_rows(bias, g->s.bias_m, g->s.bias_n, rows, cols, room, pitch);
         if (residual)
             add_rows(residual, g->s.r_m, g->s.r_n, rows, cols, room, pitch);
-        t->from = room;
-        t->from_ld = pitch;
+        t->added = room;
+        t->added_ld = pitch;
     }
+}
+
+/* Sets the addends of a tile in one of several blocks of K: the bias is added in the last one. sum: where the
+ * partial sums are. */
+static void add_partial_sums(const float *sum, int64_t ld, int is_first, int is_last, struct tile *t) {
+    if (!is_first) {
+        t->added = sum;
+        t->added_ld = ld;
+    }
+    if (!is_last)
+        t->row = t->column = NULL;
 }
 
 static void store_tile(const float *tile, int64_t pitch, int64_t rows, int64_t cols, float *c, int64_t c_m,

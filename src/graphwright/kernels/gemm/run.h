@@ -111,16 +111,14 @@ static int32_t run_panel(const struct gemm *g, const struct block *o, const stru
         if (is_first && !w->in_place) /* right before the first use, so that it is in the cache */
             pack_tile(g, o, row, rows, k0, depth, a);
         float *sum = w->sums + (((p - o->panel0) * results + result) * count + i) * w->tile_rows * NR;
-        struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR};
-        t.to = sum;
-        t.to_ld = NR;
-        t.unit = g->unit;
+        struct tile t = {.to = sum, .to_ld = NR, .unit = g->unit};
         if (is_first && i + 1 < count)
             fetch_a(g, o, row + rows, k0, &t);
         else
             fetch_b(g, next, i, count, depth, &t);
-        if (kb == 0)
-            start_tile(g, o, row, rows, col, cols, whole, w->room, NR, &t);
+        if (kb == 0 || kb == w->k_blocks - 1)
+            set_addends(g, o, row, rows, col, cols, whole, w->room, NR, &t);
+        add_partial_sums(sum, NR, kb == 0, kb == w->k_blocks - 1, &t);
         if (kb == 0 && w->fetched)
             fetch_later_residual(g, o, w, p, i);
         if (kb == w->k_blocks - 1)
@@ -145,7 +143,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
     const int64_t m = g->s.m, k = g->s.k, height = tile_rows(g);
     const int64_t block_rows = ceildiv(smaller(m, BLOCK_TILES * MR), height) * height;
     const int results = results_of(g);
-    float room[MOST_TILE_ROWS * NR] __attribute__((aligned(64)));
+    float room[(MOST_TILE_ROWS + 1) * NR] __attribute__((aligned(64)));
     float out[2 * BLOCK_TILES * MR * NR] __attribute__((aligned(64)));
     struct walk w = {
         .tile_rows = height,
@@ -186,7 +184,7 @@ static int32_t run_few_rows(const struct gemm *g, const struct block *o, const f
     const int64_t k_blocks = k > k_block ? ceildiv(k, k_block) : 1,
                   width = stream_panels[ceildiv(m, groups) - 1];
     const int results = results_of(g);
-    float room[STREAM_CELLS] __attribute__((aligned(64)));
+    float room[2 * STREAM_CELLS] __attribute__((aligned(64)));
     float out[2 * MOST_GROUPS * STREAM_CELLS] __attribute__((aligned(64)));
     for (int64_t p = o->panel0, now; p < o->panel1; p += now) {
         now = o->panel1 - p < width ? 1 : width;
@@ -202,14 +200,13 @@ static int32_t run_few_rows(const struct gemm *g, const struct block *o, const f
                 for (int64_t i = 0; i < groups; i++) { /* each prefetches its share */
                     const int64_t row = part_begin(m, i, groups), rows = part_begin(m, i + 1, groups) - row;
                     float *sum = sums + row * span, *to = out + row * pitch;
-                    struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = span};
-                    t.to = sum;
-                    t.to_ld = span;
+                    struct tile t = {.to = sum, .to_ld = span};
                     const float *next = kb + 1 < k_blocks ? b + depth * NR : behind;
                     t.ahead = groups > 1 ? next + depth * NR / groups * i : b + STREAM_AHEAD;
                     t.ahead_lines = ceildiv(UNROLL * NR / 16, groups);
-                    if (kb == 0)
-                        start_tile(g, o, row, rows, col, cols, cols == span, room, span, &t);
+                    if (kb == 0 || kb == k_blocks - 1)
+                        set_addends(g, o, row, rows, col, cols, cols == span, room, span, &t);
+                    add_partial_sums(sum, span, kb == 0, kb == k_blocks - 1, &t);
                     if (kb == k_blocks - 1)
                         set_destination(g, o, row, col, cols == span, to + result * span, pitch, &t);
                     stream_of[rows - 1][now > 1](depth, a + row * lda + k0, lda, b, k * NR, &t);

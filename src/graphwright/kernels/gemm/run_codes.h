@@ -32,7 +32,7 @@ static int sum_blocks(const struct gemm *g, float *sums) {
 static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o, float *sums) {
     const struct codes *q = g->codes;
     const int64_t m = g->s.m, k = g->s.k;
-    float room[CODES_GROUP * NR] __attribute__((aligned(64)));
+    float room[(CODES_GROUP + 1) * NR] __attribute__((aligned(64)));
     float out[CODES_GROUP * NR] __attribute__((aligned(64)));
     const float *a = g->a;
     int64_t lda = g->s.a_m;
@@ -48,8 +48,8 @@ static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o
         const int64_t col = p * NR, cols = smaller(g->s.n - col, NR);
         for (int64_t row = 0; row < m; row += CODES_GROUP) {
             const int64_t rows = smaller(m - row, CODES_GROUP);
-            struct tile t = {.from_kind = FROM_ZERO};
-            start_tile(g, o, row, rows, col, cols, cols == NR, room, NR, &t);
+            struct tile t = {.added = NULL};
+            set_addends(g, o, row, rows, col, cols, cols == NR, room, NR, &t);
             set_destination(g, o, row, col, cols == NR, out, NR, &t);
             stream_codes[q->width][rows - 1](q, p, k, a + row * lda, lda, sums + row * q->blocks, &t);
             const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, NR, &t);
@@ -89,14 +89,14 @@ static int32_t multiply_bytes(const struct gemm *g, const struct block *o, int64
                               int64_t first, const struct byte_rows *bytes) {
     const struct codes *q = g->codes;
     const int64_t col = p * NR, cols = smaller(g->s.n - col, NR);
-    float room[CODES_GROUP * NR] __attribute__((aligned(64)));
+    float room[(CODES_GROUP + 1) * NR] __attribute__((aligned(64)));
     float out[CODES_GROUP * NR] __attribute__((aligned(64)));
     for (int64_t row = rows.at; row < rows.end; row += CODES_GROUP) {
         const int64_t count = smaller(rows.end - row, CODES_GROUP), i = row - first;
         const struct byte_rows a = {bytes->bytes + i * bytes->pitch, bytes->scales + i * q->blocks,
                                     bytes->sums + i * q->blocks, bytes->pitch};
-        struct tile t = {.from_kind = FROM_ZERO};
-        start_tile(g, o, row, count, col, cols, cols == NR, room, NR, &t);
+        struct tile t = {.added = NULL};
+        set_addends(g, o, row, count, col, cols, cols == NR, room, NR, &t);
         set_destination(g, o, row, col, cols == NR, out, NR, &t);
         stream_bytes[q->width][count - 1](q, p, &a, &t);
         const int32_t error = deliver_tile(g, o, row, count, col, cols, out, NR, &t);

@@ -18,7 +18,7 @@ AMX_TARGET static void pair_tile_with_amx(int64_t rows, int64_t vectors, int64_t
     store_tiles(rows, sums, NR * (int64_t)sizeof *sums);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t v = 0; v < vectors * VL; v += VL) {
-            const vf x = vf_load(sums + r * NR + v) + start_of(t, r, v);
+            const vf x = vf_load(sums + r * NR + v) + addend_of(t, r, v);
             vf_store(t->to + r * t->to_ld + v, activated(t, x));
         }
 }

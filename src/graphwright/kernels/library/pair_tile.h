@@ -6,14 +6,12 @@
 #include "library/pairs.h"
 #include "library/tile.h"
 
-/* The start value of row r, for the VL columns from v on. */
-GW_INLINE vf start_of(const struct tile *t, int64_t r, int64_t v) {
-    if (t->from_kind == FROM_ROWS)
-        return vf_set1(t->from[r * t->from_ld]);
-    if (t->from_kind == FROM_ZERO)
-        return (vf){0};
-    const vf from = vf_load(t->from + r * t->from_ld + v);
-    return t->row ? from + vf_load(t->row + v) : from;
+/* What is added to row r, for the VL columns from v on. */
+GW_INLINE vf addend_of(const struct tile *t, int64_t r, int64_t v) {
+    vf sum = t->added ? vf_load(t->added + r * t->added_ld + v) : (vf){0};
+    if (t->row)
+        sum += vf_load(t->row + v);
+    return t->column ? sum + vf_set1(t->column[r * t->column_ld]) : sum;
 }
 
 GW_INLINE vf activated(const struct tile *t, vf x) {
@@ -40,7 +38,7 @@ static void tile_of_halves(int64_t rows, int64_t vectors, int64_t k, const float
             for (int i = 0; i < ROWS_AT_ONCE; i++) { /* rows beyond the last one repeat it */
                 const int64_t at = smaller(r + i, rows - 1);
                 row[i] = a + at * a_row;
-                sum[i] = start_of(t, at, v * VL);
+                sum[i] = (vf){0};
             }
             for (int64_t j = 0; j < k; j++) {
                 const vf x = vf_load(b + j * ldb + v * VL), low = lower_half(x), high = upper_half(x);
@@ -54,7 +52,8 @@ static void tile_of_halves(int64_t rows, int64_t vectors, int64_t k, const float
                 }
             }
             for (int i = 0; i < ROWS_AT_ONCE && r + i < rows; i++)
-                vf_store(t->to + (r + i) * t->to_ld + v * VL, activated(t, sum[i]));
+                vf_store(t->to + (r + i) * t->to_ld + v * VL,
+                         activated(t, sum[i] + addend_of(t, r + i, v * VL)));
         }
 }
 

@@ -62,7 +62,7 @@ def _stream(shape: TileShape, isa: Isa, rows: int, panels: int, pairs: bool) -> 
         "int64_t stride, const struct tile *t) {",
         f"    const float {', '.join(pointers)};",
         "    (void)stride, (void)lda;",
-        *start_sums(rows, len(columns), 1),
+        *clear_sums(rows, len(columns), 1),
         "    const float *ahead = t->ahead;",
         f"    for (; k >= {turn}; k -= {turn}, {', '.join(advance).replace('@', str(turn))}) {{",
     ]
@@ -75,25 +75,32 @@ def _stream(shape: TileShape, isa: Isa, rows: int, panels: int, pairs: bool) -> 
     return "\n".join([*lines, *store_sums(rows, len(columns)), "}", "", ""])
 
 
-def start_sums(rows: int, vectors: int, splits: int) -> list[str]:
-    """Initializes the accumulators."""
+def clear_sums(rows: int, vectors: int, splits: int) -> list[str]:
+    """Clears the accumulators."""
     cells = [(r, v, s) for r in range(rows) for v in range(vectors) for s in range(splits)]
-    lines = ["    const float *from = t->from;"]
-    lines += [f"    vf {', '.join(f'c{r}_{v}_{s} = {{0}}' for r, v, s in cells)};"]
-    for kind, value in (("FROM_TILE", "vf_load(from + {} * VL)"), ("FROM_ROWS", "vf_set1(*from)")):
-        lines += [f"    {'if' if kind == 'FROM_TILE' else '} else if'} (t->from_kind == {kind}) {{"]
-        for r in range(rows):
-            lines += [f"        c{r}_{v}_0 = {value.format(v)};" for v in range(vectors)]
-            lines += ["        from += t->from_ld;"] if r < rows - 1 else []
-    sums = (f"c{r}_{v}_0 += vf_load(t->row + {v} * VL);" for r in range(rows) for v in range(vectors))
-    lines += ["    }", "    if (t->from_kind == FROM_TILE && t->row) {", *(f"        {x}" for x in sums)]
-    return [*lines, "    }"]
+    return [f"    vf {', '.join(f'c{r}_{v}_{s} = {{0}}' for r, v, s in cells)};"]
+
+
+def _addends(rows: int, vectors: int) -> list[str]:
+    """Adds what ``struct tile`` says to the finished sums."""
+    cells = [(r, v) for r in range(rows) for v in range(vectors)]
+    values = {
+        "added": "vf_load(t->added + {r} * t->added_ld + {v} * VL)",
+        "row": "vf_load(t->row + {v} * VL)",
+        "column": "vf_set1(t->column[{r} * t->column_ld])",
+    }
+    lines: list[str] = []
+    for name, value in values.items():
+        sums = [f"        c{r}_{v}_0 += {value.format(r=r, v=v)};" for r, v in cells]
+        lines += [f"    if (t->{name}) {{", *sums, "    }"]
+    return lines
 
 
 def store_sums(rows: int, vectors: int) -> list[str]:
-    """Applies the activation, and stores."""
+    """Adds the addends, applies the activation, and stores."""
     cells = [f"c{r}_{v}_0" for r in range(rows) for v in range(vectors)]
-    lines = ["    if (t->relu) {", *(f"        {c} = vf_relu({c});" for c in cells), "    }"]
+    lines = _addends(rows, vectors)
+    lines += ["    if (t->relu) {", *(f"        {c} = vf_relu({c});" for c in cells), "    }"]
     lines += [
         "    if (t->clip) {",
         "        const vf low = vf_set1(t->clip[0]), high = vf_set1(t->clip[1]);",

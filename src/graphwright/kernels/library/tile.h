@@ -1,4 +1,4 @@
-/* The start and the destination of a register tile: tile.py generates the micro-kernels. */
+/* The addend and the destination of a register tile: tile.py generates the micro-kernels. */
 
 #ifndef GW_TILE_H
 #define GW_TILE_H
@@ -11,15 +11,13 @@
 /* What multiplies pairs of bf16: f32 FMAs of their halves, AVX512-BF16, or AMX. */
 enum pair_unit { WITH_FMA, WITH_BF16, WITH_AMX };
 
-/* A tile starts from zeros, from one number per row, or from a whole tile in memory, and is stored to `to`.
- */
-enum { FROM_ZERO, FROM_ROWS, FROM_TILE };
+/* To the finished sums of a tile are added, if not NULL: a tile (a residual, or partial sums), a row of it to
+ * each row, and a column of it to each column. Sums that began with them would lose more bits. */
 struct tile {
-    int from_kind, relu;
-    const float *from;
+    const float *added, *row, *column;
     float *to;
-    int64_t from_ld, to_ld;
-    const float *row;    /* for FROM_TILE: a row to add to each row of from, or NULL */
+    int64_t added_ld, column_ld, to_ld;
+    int relu;
     const float *clip;   /* the bounds of stored values, or NULL */
     const float *ahead;  /* what a later tile reads, to prefetch to L2, or NULL: */
     int64_t ahead_step;  /* elements between cache lines that are prefetched every 2 values of k, */

@@ -26,6 +26,11 @@ from graphwright.targets.cpu.isa import Isa
 K_RUN: Final = 16
 """Values of k between prefetches, and between gaps in packed A."""
 
+CHAIN: Final = 256
+"""The most products that are accumulated one after the other. A longer sum is a sum of partial sums, as
+rounding errors grow with the length (Higham, "The accuracy of floating point summation", 1993).
+"""
+
 _UNROLL: Final = 4
 """Values of k per iteration of a tile's loop."""
 
@@ -115,6 +120,11 @@ def _table(shape: TileShape, isa: Isa, *, in_place: bool, pairs: bool = False) -
     functions = "".join(variant.text() for row in variants for variant in row)
     table = ",\n".join(f"    {{{', '.join(variant.name for variant in row)}}}" for row in variants)
     suffix, lda, value = ("_in_place", "int64_t lda, ", "lda, ") if in_place else ("", "", "")
+    chains = (
+        ""
+        if pairs
+        else _chains(CHAIN if in_place else CHAIN * shape.a_k + CHAIN // K_RUN * shape.a_skip, value)
+    )
     return f"""\
 {functions}
 typedef void (*tile{suffix}_fn)(int64_t k, const float *a, {lda}const float *b, int64_t ldb,
@@ -125,8 +135,30 @@ static const tile{suffix}_fn tile{suffix}_of[{shape.rows}][{shape.vectors}] = {{
 
 static void run_tile{suffix}(int64_t rows, int64_t vectors, int64_t k, const float *a, {lda}const float *b,
                      int64_t ldb, const struct tile *t) {{
-{others}    tile{suffix}_of[rows - 1][vectors - 1](k, a, {value}b, ldb, t);
+{others}    const tile{suffix}_fn run = tile{suffix}_of[rows - 1][vectors - 1];
+{chains}    run(k, a, {value}b, ldb, t);
 }}
+"""
+
+
+def _chains(step: int, value: str) -> str:
+    """Computes all partial sums but the last one. ``step``: elements of A between them."""
+    return f"""\
+    struct tile part = *t;
+    part.row = part.column = part.clip = NULL;
+    part.relu = 0;
+    for (; k > {CHAIN}; k -= {CHAIN}, a += {step}, b += {CHAIN} * ldb) {{
+        run({CHAIN}, a, {value}b, ldb, &part);
+        part.added = part.to;
+        part.added_ld = part.to_ld;
+        if (part.ahead)
+            part.ahead += {CHAIN // 2} * part.ahead_step + {CHAIN // K_RUN} * part.ahead_skip;
+    }}
+    part.row = t->row;
+    part.column = t->column;
+    part.relu = t->relu;
+    part.clip = t->clip;
+    t = &part;
 """
 
 
@@ -210,7 +242,7 @@ class _Tile:
     def instructions(self) -> list[str]:
         """The loops over k: runs of ``K_RUN`` steps, then single steps for the rest."""
         return [
-            *self.start(),
+            *zeroed([self.sum(r, v, split) for split in range(self.splits) for r, v in self.cells()]),
             "lea (%[ldb],%[ldb],2), %%rdx",
             "mov %c[to](%[t]), %%rax",
             "test %[runs], %[runs]",
@@ -242,7 +274,7 @@ class _Tile:
 
     def operands(self) -> list[str]:
         """The operands and clobbers of the assembly."""
-        fields = ("from_kind", "from", "from_ld", "row", "to", "to_ld", "relu", "clip")
+        fields = ("added", "added_ld", "row", "column", "column_ld", "to", "to_ld", "relu", "clip")
         offsets = ", ".join(f'[{field}] "i"(offsetof(struct tile, {field}))' for field in fields)
         rows = "".join(f', [{x}] "+r"({x})' for x in self.pointers[1:])
         operands = _OPERANDS.replace("@ROWS@", rows)
@@ -252,25 +284,6 @@ class _Tile:
             f"          {offsets}",
             f'        : "rax", "rcx", "rdx", "cc", "memory", {clobbered(self.isa)});',
         ]
-
-    def start(self) -> list[str]:
-        """Initializes the accumulators."""
-        lines = [
-            "mov %c[from](%[t]), %%rax",
-            "mov %c[from_ld](%[t]), %%rdx",
-            "mov %c[from_kind](%[t]), %%ecx",
-        ]
-        zeros = [self.sum(r, v, s) for s in range(self.splits) for r, v in self.cells()]
-        lines += zeroed(zeros)
-        lines += ["cmp $1, %%ecx", "jb 1f", "je 7f"]
-        lines += self.walk("rax", "rdx", lambda r, v: f"vmovups {self.at(v)}(%%rax), {self.sum(r, v)}")
-        lines += ["mov %c[row](%[t]), %%rcx", "test %%rcx, %%rcx", "jz 1f"]
-        for v, added in enumerate(self.columns):
-            lines.append(f"vmovups {self.at(v)}(%%rcx), {added}")
-            lines += [f"vaddps {added}, {self.sum(r, v)}, {self.sum(r, v)}" for r in range(self.rows)]
-        lines += ["jmp 1f", "7:"]
-        lines += self.walk("rax", "rdx", lambda r, v: f"vbroadcastss (%%rax), {self.sum(r, v)}")
-        return [*lines, "1:"]
 
     def fetch_target(self) -> list[str]:
         """Prefetches one row of the destination in each of the last runs, as store misses stall loads."""
@@ -284,16 +297,49 @@ class _Tile:
         ]
 
     def finish(self) -> list[str]:
-        """Adds up the split accumulators, clips, and stores."""
-        lines = ["mov %c[to](%[t]), %%rax", "mov %c[to_ld](%[t]), %%rdx"]
-        for split in range(1, self.splits):
-            for r, v in self.cells():
-                lines.append(f"vaddps {self.sum(r, v, split)}, {self.sum(r, v)}, {self.sum(r, v)}")
-        return (
-            lines
-            + self.activate()
-            + self.walk("rax", "rdx", lambda r, v: f"vmovups {self.sum(r, v)}, {self.at(v)}(%%rax)")
-        )
+        """Adds up the split accumulators and the addends, clips, and stores."""
+        splits = [
+            f"vaddps {self.sum(r, v, split)}, {self.sum(r, v)}, {self.sum(r, v)}"
+            for split in range(1, self.splits)
+            for r, v in self.cells()
+        ]
+        return [
+            *splits,
+            *self.addends(),
+            "mov %c[to](%[t]), %%rax",
+            "mov %c[to_ld](%[t]), %%rdx",
+            *self.activate(),
+            *self.walk("rax", "rdx", lambda r, v: f"vmovups {self.sum(r, v)}, {self.at(v)}(%%rax)"),
+        ]
+
+    def addends(self) -> list[str]:
+        """Adds what ``struct tile`` says to the finished sums."""
+        own = self.columns
+        cells = [f"vaddps {own[v]}, {self.sum(r, v)}, {self.sum(r, v)}" for r, v in self.cells()]
+
+        def add_tile(r: int, v: int) -> str:
+            return f"vaddps {self.at(v)}(%%rax), {self.sum(r, v)}, {self.sum(r, v)}"
+
+        def add_column(r: int, v: int) -> str:
+            load = f"vbroadcastss (%%rax), {own[0]}\\n" if v == 0 else ""
+            return f"{load}vaddps {own[0]}, {self.sum(r, v)}, {self.sum(r, v)}"
+
+        return [
+            *("mov %c[added](%[t]), %%rax", "test %%rax, %%rax", "jz 1f", "mov %c[added_ld](%[t]), %%rdx"),
+            *self.walk("rax", "rdx", add_tile),
+            *("1:", "mov %c[row](%[t]), %%rax", "test %%rax, %%rax", "jz 7f"),
+            *(f"vmovups {self.at(v)}(%%rax), {x}" for v, x in enumerate(own)),
+            *cells,
+            *(
+                "7:",
+                "mov %c[column](%[t]), %%rax",
+                "test %%rax, %%rax",
+                "jz 11f",
+                "mov %c[column_ld](%[t]), %%rdx",
+            ),
+            *self.walk("rax", "rdx", add_column),
+            "11:",
+        ]
 
     def activate(self) -> list[str]:
         """Relu and clip. Maximum and minimum return the first operand in this syntax if it is NaN."""

@@ -2,7 +2,7 @@
 
 The direct kernel transposes its tiles in L1 then, instead of a conversion that reads the result from memory
 again. Its tiles are narrower, so this pays only if the conversion takes a considerable part of the time.
-Winograd convolutions and depthwise ones have no such store, and hooks on row-major tiles cannot run in bands.
+Winograd convolutions and depthwise ones have no such store.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from graphwright.layout.choose import LayoutChoice
 from graphwright.layout.convolution_costs import convolution_ns, is_depthwise, is_winograd
 from graphwright.layout.costs import LayoutCosts
 from graphwright.layout.forms import anchors_of
-from graphwright.ops.core.clip import Clip
-from graphwright.ops.core.unary import Relu
 from graphwright.ops.nn.conv import Conv
 from graphwright.records import replace
 
@@ -44,8 +42,6 @@ def _stores_rows(
         return False
     op, image, w = anchor.op, anchor.operand(0), anchor.operand(1)
     position = 0 if body is None else body.inputs.index(image)
-    if body is not None and not all(n.is_constant or isinstance(n.op, Conv | Relu | Clip) for n in body):
-        return False  # it needs a hook
     if form.operands != {position} or is_depthwise(op, w) or is_winograd(op, w):
         return False
     _, blocked = convolution_ns(op, w, anchor.output, costs, planes=False)

@@ -206,10 +206,11 @@ def _hooked(
     sizes = dict(zip((s for s in kernel.sizes if s not in HOOK_SIZES), hook.args, strict=True))
     parameters = kernel.parameters[1:]
     result, args = parameters[written], bands.Stage(kind, launch.args, 0).sizes
-    images = [p for p, parameter in enumerate(parameters) if _is_image(parameter, sizes, args.oh * args.ow)]
+    axis = -1 if hook.operands[written].layout is None else -2  # else channels of a block follow
+    images = [p for p, each in enumerate(parameters) if _is_image(each, axis, sizes, args.oh * args.ow)]
     if written not in images or any(not _alike(parameters[p], result, sizes) for p in images):
         return None
-    pixel = _pixel_size(result)
+    pixel = str(result.shape[axis])
     if any(pixel in _names(parameter) for p, parameter in enumerate(parameters) if p not in images):
         return None
     if len(parameters) > 1 and args.images != 1:
@@ -234,17 +235,13 @@ def _shape(buffer: Buffer, sizes: dict[str, Dim]) -> tuple[Dim, ...]:
     return tuple(sizes.get(str(dim), dim) for dim in buffer.shape)
 
 
-def _pixel_size(buffer: Buffer) -> str:
-    return str(buffer.shape[-2]) if len(buffer.shape) > 1 else ""
-
-
 def _names(buffer: Buffer) -> set[str]:
     return names_in(*buffer.shape)
 
 
-def _is_image(buffer: Buffer, sizes: dict[str, Dim], pixels: Dim) -> bool:
-    """Whether it is an image with blocked channels, whose pixels are contiguous."""
-    return len(buffer.shape) > 1 and sizes.get(_pixel_size(buffer), buffer.shape[-2]) == pixels
+def _is_image(buffer: Buffer, axis: int, sizes: dict[str, Dim], pixels: Dim) -> bool:
+    """Whether it is an image whose pixels are contiguous along ``axis``."""
+    return len(buffer.shape) > 1 and sizes.get(str(buffer.shape[axis]), buffer.shape[axis]) == pixels
 
 
 def _neighbors(

@@ -27,7 +27,7 @@ from graphwright.kernels.movement.copy import CopyNd
 from graphwright.kernels.movement.gather import Gather
 from graphwright.kernels.movement.pad import PadNd
 from graphwright.kernels.movement.rows import MAX_RANK
-from graphwright.lower.tasks import Code, Operand, Storage, Task, TaskGraph, TaskKind
+from graphwright.low_ir.tasks import Code, Operand, Storage, Task, TaskGraph, TaskKind
 from graphwright.records import dataclass
 
 MODELS: Final = ("swin", "qwen2", "convnext", "segformer")

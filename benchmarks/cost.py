@@ -21,7 +21,7 @@ import graphwright as gw
 from benchmarks.models import MODELS
 from benchmarks.op_cases import CASES
 from graphwright.executable.nodes import programs_of
-from graphwright.lower.tasks import TaskKind
+from graphwright.low_ir.tasks import TaskKind
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.events.task_calls import record_tasks
 

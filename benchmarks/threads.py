@@ -23,8 +23,8 @@ from benchmarks.models import MODELS
 from benchmarks.neighbor import busy
 from graphwright import _native
 from graphwright.kernels.ref import KernelRef
-from graphwright.lower.encode import encode
-from graphwright.lower.tasks import Block, Code, Instruction, Task, TaskGraph, TaskKind
+from graphwright.low_ir.encode import encode
+from graphwright.low_ir.tasks import Block, Code, Instruction, Task, TaskGraph, TaskKind
 from graphwright.targets.cpu.isa import V3
 from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
 from graphwright.tools.machine import machine, usable_cores

@@ -27,8 +27,8 @@ from graphwright.frontends.onnx import load
 from graphwright.ir.graph import Module
 from graphwright.ir.loops.text import print_kernel
 from graphwright.ir.text import print_module
-from graphwright.lower.tasks import Storage, TaskGraph
-from graphwright.lower.text import print_program
+from graphwright.low_ir.tasks import Storage, TaskGraph
+from graphwright.low_ir.text import print_program
 from graphwright.package.write import write_package
 from graphwright.passes.base import Record
 from graphwright.runtime.devices.cpu import Cpu

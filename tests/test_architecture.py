@@ -95,6 +95,7 @@ ABOUT_ALL_OPS = (
     "fusion",
     "loop_nests",
     "compiler",
+    "low_ir",
     "lower",
     "memory",
     "schedule",
@@ -238,7 +239,8 @@ RATES = re.compile(
 )
 """Names of speeds, times and sizes of caches."""
 COMPILER = {
-    *("compiler", "fusion", "kernels", "layout", "loop_nests", "lower", "memory", "schedule", "targets"),
+    *("compiler", "fusion", "kernels", "layout", "loop_nests", "low_ir", "lower", "memory", "schedule"),
+    "targets",
 }
 
 

@@ -20,8 +20,8 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.loops.text import parse_kernel, print_kernel
 from graphwright.kernels.candidates.generated import GeneratedKernels
 from graphwright.kernels.launch import Launch, Run, SelectedNode
+from graphwright.low_ir.tasks import Code, Task, TaskGraph
 from graphwright.lower.lower import Lowered
-from graphwright.lower.tasks import Code, Task, TaskGraph
 from graphwright.memory.storage import Assignment
 from graphwright.passes.base import Record
 from graphwright.records import replace

@@ -13,7 +13,7 @@ from graphwright.ir.loops.text import parse_kernels
 from graphwright.ir.names import UniqueNames
 from graphwright.kernels.candidates.generated import GENERATED
 from graphwright.kernels.ref import KernelRef
-from graphwright.lower.tasks import FunctionOperand, TaskGraph, TaskKind
+from graphwright.low_ir.tasks import FunctionOperand, TaskGraph, TaskKind
 from graphwright.package.package import Package
 from graphwright.records import replace
 from graphwright.runtime.model import Model

@@ -16,7 +16,7 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import BOOL, F16, F32, TensorType, tensor
-from graphwright.lower.tasks import TaskGraph, TaskKind
+from graphwright.low_ir.tasks import TaskGraph, TaskKind
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.matmul import MatMul

@@ -16,9 +16,9 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.symbols import Dim, Range, SymbolTable, ceildiv, evaluate, maximum, minimum, symbol
 from graphwright.ir.types import F32, U8, TensorType, tensor
-from graphwright.lower.encode import encode
+from graphwright.low_ir.encode import encode
+from graphwright.low_ir.tasks import Binding, Block, Code, TaskGraph
 from graphwright.lower.shape_program import ShapeProgramBuilder
-from graphwright.lower.tasks import Binding, Block, Code, TaskGraph
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.slice import Slice

@@ -11,7 +11,7 @@ from typing import Any
 
 from graphwright.ir.types import U8
 from graphwright.kernels.ref import KernelRef
-from graphwright.lower.tasks import (
+from graphwright.low_ir.tasks import (
     Binding,
     Block,
     Buffer,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from graphwright.lower.tasks import (
+from graphwright.low_ir.tasks import (
     Block,
     Buffer,
     Code,

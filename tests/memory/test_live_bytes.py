@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphwright.lower.tasks import Block, Operand, Task, TaskKind
+from graphwright.low_ir.tasks import Block, Operand, Task, TaskKind
 from graphwright.memory.liveness import live_bytes
 
 

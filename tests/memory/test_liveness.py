@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from graphwright.lower.tasks import Block, Operand, Task, TaskGraph, TaskKind
+from graphwright.low_ir.tasks import Block, Operand, Task, TaskGraph, TaskKind
 from graphwright.memory.liveness import accesses, conflicts, happens_before, loop_masks
 
 from .programs import PLANNED, Drafter

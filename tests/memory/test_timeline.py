@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.lower.tasks import Block, Operand, Storage, Task, TaskGraph, TaskKind
+from graphwright.low_ir.tasks import Block, Operand, Storage, Task, TaskGraph, TaskKind
 from graphwright.memory.liveness import live_ranges
 from graphwright.memory.timeline import Timeline, timeline
 

@@ -16,7 +16,7 @@ from benchmarks.models import MODELS, cache
 from graphwright import ops
 from graphwright.frontends.onnx import load
 from graphwright.ir.evaluate import evaluate_module
-from graphwright.lower.tasks import TaskKind
+from graphwright.low_ir.tasks import TaskKind
 from graphwright.passes.bind_sizes import shape_inputs
 from tests.executables import programs
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from graphwright.lower.tasks import Task, TaskGraph, TaskKind
+from graphwright.low_ir.tasks import Task, TaskGraph, TaskKind
 from graphwright.memory.checker import check_plan
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.model import Model

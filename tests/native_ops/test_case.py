@@ -14,7 +14,7 @@ from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import op_class
 from graphwright.ir.types import BOOL, F32, I32, I64, DType, TensorType, tensor
-from graphwright.lower.tasks import TaskKind
+from graphwright.low_ir.tasks import TaskKind
 from graphwright.ops.control.case import Case
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import ITERATION, Loop

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.lower.tasks import TaskGraph, TaskKind
+from graphwright.low_ir.tasks import TaskGraph, TaskKind
 from graphwright.ops.nn.attention import ScaledDotProductAttention
 
 Array = np.ndarray[Any, Any]

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.ir.types import F32, I64
-from graphwright.lower.tasks import HostFunction
+from graphwright.low_ir.tasks import HostFunction
 from graphwright.runtime.executor import RunError
 from graphwright.runtime.host_program.host_call import host_callable
 

@@ -31,7 +31,7 @@ _COMPILER = (
     "schedule",
 )
 _FORBIDDEN = {
-    "numpy", "ml_dtypes", "msgspec", "onnx", "concurrent", "typer", "graphwright.lower.tasks",
+    "numpy", "ml_dtypes", "msgspec", "onnx", "concurrent", "typer", "graphwright.low_ir.tasks",
     *(f"graphwright.{name}" for name in _COMPILER),
     *(f"graphwright.ir.{name}" for name in ("graph", "op", "symbols", "types")),
 }  # fmt: skip

@@ -31,12 +31,12 @@ ALLOWED = (
     "graphwright.executable graphwright.package graphwright.runtime graphwright.ir.arrays "
     "graphwright.ir.dtypes graphwright.ir.constants.deferred graphwright.ir.names "
     "graphwright.ir.constants.conversion graphwright.ir.constants.mapped graphwright.ir.pytree "
-    "graphwright.lower.wire graphwright.records graphwright.log "
+    "graphwright.low_ir.wire graphwright.records graphwright.log "
     "graphwright.option_files graphwright.option_values graphwright.support.gc_pause "
     "graphwright.support.background graphwright.support.spelling graphwright.support.file_kinds "
     "graphwright.support.fork_lock graphwright.support.event_sink graphwright.support.source_record"
 ).split()
-PACKAGES = {"graphwright", *(f"graphwright.{name}" for name in ("ir", "ir.constants", "lower", "support"))}
+PACKAGES = {"graphwright", *(f"graphwright.{name}" for name in ("ir", "ir.constants", "low_ir", "support"))}
 OUTSIDE = sys.stdlib_module_names | {"numpy", "graphwright"}
 
 

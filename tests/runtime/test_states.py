@@ -19,7 +19,7 @@ from graphwright.config import Options
 from graphwright.errors import FeedError, ModelError, OptionError, VerifyError
 from graphwright.ir.graph import Role, Signature
 from graphwright.ir.verify import verify
-from graphwright.lower.tasks import Operand, Storage, TaskGraph, TaskKind
+from graphwright.low_ir.tasks import Operand, Storage, TaskGraph, TaskKind
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.states import States
 from tests.executables import host_program

@@ -10,7 +10,7 @@ import torch
 from torch._dynamo.utils import counters
 
 import graphwright as gw
-from graphwright.lower.tasks import TaskKind
+from graphwright.low_ir.tasks import TaskKind
 from graphwright.runtime.devices.cpu import Cpu
 from tests.torch.decoders import VOCABULARY, Decoder
 from tests.torch.support import close

@@ -21,7 +21,7 @@ from torch import nn
 from torch.export import Dim
 
 import graphwright as gw
-from graphwright.lower.tasks import TaskKind
+from graphwright.low_ir.tasks import TaskKind
 from graphwright.runtime.devices.cpu import Cpu
 from tests.tools.support import graphwright
 

@@ -4,6 +4,6 @@
 #include "archive.h"
 #include "json.h"
 
-/* Encodes `tasks` as words (see lower/wire.py), which the caller frees. Checks only the kinds of the values;
+/* Encodes `tasks` as words (see low_ir/wire.py), which the caller frees. Checks only the kinds of the values;
    the decoder of the runtime checks the rest. */
 gw_status tasks_encode(const json *tasks, const archive *a, int64_t **words, size_t *count);

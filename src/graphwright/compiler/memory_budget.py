@@ -14,9 +14,9 @@ from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import Dim, atoms, evaluate
 from graphwright.kernels.launch import SelectedNode
+from graphwright.low_ir.evaluate import evaluate_shapes
+from graphwright.low_ir.tasks import TaskGraph
 from graphwright.lower.lower import Lowered, lower
-from graphwright.lower.shape_program import evaluate_shapes
-from graphwright.lower.tasks import TaskGraph
 from graphwright.memory.order import least_memory_steps
 from graphwright.memory.planner import plan_memory
 from graphwright.memory.recompute import recompute, work_of

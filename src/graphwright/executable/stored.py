@@ -8,11 +8,11 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from graphwright.lower.wire import LAUNCH, words_of
+from graphwright.low_ir.wire import LAUNCH, words_of
 from graphwright.records import dataclass
 
 if TYPE_CHECKING:
-    from graphwright.lower.tasks import HostFunction, TaskGraph
+    from graphwright.low_ir.tasks import HostFunction, TaskGraph
 
 
 Bindings = tuple[list[tuple[str, str]], list[tuple[str, str]]]
@@ -32,14 +32,14 @@ class _Contents:
 
 @dataclass(frozen=True)
 class StoredTasks:
-    """The tasks of a program; ``data`` is the JSON of ``lower/serialize.py``."""
+    """The tasks of a program; ``data`` is the JSON of ``low_ir/serialize.py``."""
 
     data: bytes
 
     @staticmethod
     def of(tasks: TaskGraph) -> StoredTasks:
         """Stores ``tasks``."""
-        from graphwright.lower.serialize import to_plain  # not needed to run stored tasks
+        from graphwright.low_ir.serialize import to_plain  # not needed to run stored tasks
 
         plain = to_plain(tasks)
         stored = StoredTasks(json.dumps(plain, separators=(",", ":"), sort_keys=True).encode())
@@ -49,7 +49,7 @@ class StoredTasks:
 
     def task_graph(self) -> TaskGraph:
         """All tasks, decoded. Raises KeyError, TypeError, ValueError or IndexError if they are malformed."""
-        from graphwright.lower.serialize import from_plain
+        from graphwright.low_ir.serialize import from_plain
 
         return from_plain(json.loads(self.data))
 

@@ -11,7 +11,7 @@ from graphwright.executable.stored import StoredTasks
 from graphwright.records import dataclass
 
 if TYPE_CHECKING:
-    from graphwright.lower.tasks import TaskGraph
+    from graphwright.low_ir.tasks import TaskGraph
 
 
 @dataclass(frozen=True)

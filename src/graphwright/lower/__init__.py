@@ -1,1 +1,1 @@
-"""Low IR: tasks and shape programs, what the native executor walks."""
+"""Lowers scheduled steps of a graph to the low IR."""

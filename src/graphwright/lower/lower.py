@@ -27,10 +27,7 @@ from graphwright.kernels.launch import (
     Run,
     SelectedNode,
 )
-from graphwright.lower.checks import refuse_strings
-from graphwright.lower.operands import Operands
-from graphwright.lower.shape_program import ShapeProgramBuilder
-from graphwright.lower.tasks import (
+from graphwright.low_ir.tasks import (
     Binding,
     Block,
     Buffer,
@@ -42,6 +39,9 @@ from graphwright.lower.tasks import (
     TaskGraph,
     TaskKind,
 )
+from graphwright.lower.checks import refuse_strings
+from graphwright.lower.operands import Operands
+from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.memory.liveness import conflicts
 from graphwright.memory.locations import Location, Move
 from graphwright.memory.order import order_steps

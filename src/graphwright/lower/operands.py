@@ -9,8 +9,8 @@ from graphwright.ir.symbols import Dim, SymbolTable, maximum
 from graphwright.ir.types import TensorType
 from graphwright.kernels.launch import ByteRange
 from graphwright.kernels.ref import KernelRef
+from graphwright.low_ir.tasks import Buffer, FunctionOperand, Operand, Storage
 from graphwright.lower.shape_program import ShapeProgramBuilder
-from graphwright.lower.tasks import Buffer, FunctionOperand, Operand, Storage
 from graphwright.memory.locations import Location, Memory
 
 

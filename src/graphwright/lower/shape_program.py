@@ -1,59 +1,19 @@
-"""Compiles symbolic sizes to shape programs, and evaluates these in Python."""
+"""Compiles symbolic sizes to shape programs."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Value
 from graphwright.ir.sizes import Dim as Span
 from graphwright.ir.sizes import scaled_symbol, span_of
 from graphwright.ir.symbols import Dim, Expr, Function, Symbol, SymbolTable
-from graphwright.lower.tasks import Code, Instruction, Reg, TaskGraph
+from graphwright.low_ir.tasks import Code, Instruction, Reg
 
 _FUNCTIONS = {"floordiv": Code.FLOORDIV, "mod": Code.MOD, "min": Code.MIN, "max": Code.MAX}
 _CHECKS = {"==": Code.CHECK_EQ, "<=": Code.CHECK_LE}
 _GUARDS = {"==": Code.GUARD_EQ, "<=": Code.GUARD_LE, "!=": Code.GUARD_NE}
-
-
-_COMPUTED: Final[Mapping[Code, Callable[[int, int], int]]] = {
-    Code.ADD: operator.add,
-    Code.SUB: operator.sub,
-    Code.MUL: operator.mul,
-    Code.FLOORDIV: lambda a, b: a // b if b else 0,
-    Code.MOD: lambda a, b: a % b if b else 0,
-    Code.MIN: min,
-    Code.MAX: max,
-}
-
-
-def evaluate_shapes(
-    instructions: Sequence[Instruction], inputs: Sequence[Sequence[int]], default: int = 0
-) -> list[int]:
-    """The value of each register for inputs of these shapes. Checks and guards are not enforced, and division
-    by zero gives 0. An axis that an input lacks has the size ``default``.
-    """
-    registers: list[int] = []
-    for each in instructions:
-        if each.code is Code.CONST:
-            registers.append(each.a)
-        elif each.code is Code.DIM:
-            shape = inputs[each.a]
-            registers.append(shape[each.b] if each.b < len(shape) else default)
-        elif each.code in _COMPUTED:
-            registers.append(_COMPUTED[each.code](registers[each.a], registers[each.b]))
-        else:
-            registers.append(registers[each.a])
-    return registers
-
-
-def register_values(program: TaskGraph, shapes: Mapping[str, Sequence[int]], default: int) -> list[int]:
-    """The value of each register of ``program`` for inputs of ``shapes``, by name; unknown sizes are
-    ``default``.
-    """
-    return evaluate_shapes(program.shape, [shapes.get(each.name, ()) for each in program.inputs], default)
 
 
 class ShapeProgramBuilder:

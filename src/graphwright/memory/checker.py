@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from graphwright.lower.tasks import FunctionOperand, Operand, Storage, Task, TaskGraph, TaskKind
+from graphwright.low_ir.tasks import FunctionOperand, Operand, Storage, Task, TaskGraph, TaskKind
 from graphwright.memory.events import Access
 from graphwright.memory.lifetimes import Lifetimes
 from graphwright.memory.plan_facts import ALIGNMENT, PLANNED, PlanFacts

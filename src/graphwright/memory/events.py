@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphwright.lower.tasks import TaskGraph, TaskKind
+from graphwright.low_ir.tasks import TaskGraph, TaskKind
 from graphwright.records import dataclass
 
 

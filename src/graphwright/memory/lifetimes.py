@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations, product
 from typing import Final
 
-from graphwright.lower.tasks import Operand, Storage, TaskKind
+from graphwright.low_ir.tasks import Operand, Storage, TaskKind
 from graphwright.memory.events import Access
 from graphwright.memory.plan_facts import PLANNED, PlanFacts
 from graphwright.records import replace

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 
-from graphwright.lower.tasks import Block, Operand, Task, TaskKind
+from graphwright.low_ir.tasks import Block, Operand, Task, TaskKind
 from graphwright.records import dataclass
 
 

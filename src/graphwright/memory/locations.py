@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphwright.ir.symbols import Dim
-from graphwright.lower.tasks import Storage
+from graphwright.low_ir.tasks import Storage
 from graphwright.records import dataclass
 
 

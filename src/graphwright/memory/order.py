@@ -10,7 +10,7 @@ from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, evaluate, names_in
 from graphwright.kernels.launch import Alias, Launch, NativeLoop, Run, SelectedNode
 from graphwright.kernels.steps import all_steps, step_values
-from graphwright.lower.tasks import Storage
+from graphwright.low_ir.tasks import Storage
 from graphwright.memory.locations import Memory
 from graphwright.memory.storage import Assignment
 from graphwright.schedule.order import Item, least_memory_order, order_for_memory, peak

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from graphwright.lower.tasks import Buffer, Operand, Storage, Task, TaskGraph, TaskKind
+from graphwright.low_ir.tasks import Buffer, Operand, Storage, Task, TaskGraph, TaskKind
 from graphwright.memory.events import Access, Events
 
 ALIGNMENT: Final = 64

@@ -16,7 +16,7 @@ from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.launch import ByteRange, Copy, Launch, Run, SelectedNode
 from graphwright.kernels.steps import step_values
-from graphwright.lower.tasks import Storage
+from graphwright.low_ir.tasks import Storage
 from graphwright.memory.locations import Memory
 from graphwright.memory.order import BytesOf, StepItems
 from graphwright.memory.storage import Assignment

@@ -28,7 +28,7 @@ from graphwright.kernels.steps import (
     step_values,
     written_values,
 )
-from graphwright.lower.tasks import Storage
+from graphwright.low_ir.tasks import Storage
 from graphwright.memory.locations import Location, Memory, Move, sequentialize
 from graphwright.records import dataclass, field
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from graphwright.lower.tasks import Operand, Storage, Task, TaskGraph
+from graphwright.low_ir.tasks import Operand, Storage, Task, TaskGraph
 from graphwright.memory.liveness import live_ranges
 from graphwright.memory.plan_facts import ALIGNMENT
 from graphwright.records import dataclass

@@ -10,7 +10,7 @@ from graphwright.config import Options
 from graphwright.cost.calibration import machine_of
 from graphwright.cost.machine import MACHINES, Machine
 from graphwright.cost.predict import stream_ns
-from graphwright.lower.tasks import Block
+from graphwright.low_ir.tasks import Block
 from graphwright.option_files.rate_files import resolved
 from graphwright.records import dataclass
 from graphwright.runtime.events.recording import Events, Plan

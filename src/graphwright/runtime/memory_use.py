@@ -13,7 +13,7 @@ from typing import Any, Final
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.executable.nodes import Program
 from graphwright.executable.specs import TensorSpec
-from graphwright.lower.tasks import Storage, TaskGraph
+from graphwright.low_ir.tasks import Storage, TaskGraph
 from graphwright.memory.timeline import PlacedBuffer, Timeline, timeline
 from graphwright.package.header import first_at_location
 from graphwright.package.package import Entry, Package

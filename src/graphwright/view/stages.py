@@ -14,8 +14,8 @@ from graphwright.ir.symbols import SymbolTable
 from graphwright.kernels.launch import Alternative
 from graphwright.kernels.select import Selection
 from graphwright.kernels.steps import all_steps
+from graphwright.low_ir.tasks import TaskGraph
 from graphwright.lower.lower import Lowered
-from graphwright.lower.tasks import TaskGraph
 from graphwright.package.package import Package
 from graphwright.passes.after_stage import AfterStage
 from graphwright.records import replace

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from graphwright.cost.nominal import NOMINAL_SIZES
 from graphwright.kernels.launch import Alternative
-from graphwright.lower.shape_program import register_values
-from graphwright.lower.tasks import FunctionOperand, Storage, Task, TaskGraph, TaskKind
+from graphwright.low_ir.evaluate import register_values
+from graphwright.low_ir.tasks import FunctionOperand, Storage, Task, TaskGraph, TaskKind
 from graphwright.records import dataclass, field, replace
 from graphwright.view.picture import INPUT, OUTPUT, GraphPicture, Group, PictureEdge, PictureNode
 from graphwright.view.scopes import Groups, Path, simplified

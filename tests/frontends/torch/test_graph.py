@@ -7,7 +7,7 @@ from torch import fx
 
 import graphwright as gw
 from graphwright.frontends.torch.graph import COPY_BACK, read_graph
-from graphwright.lower.tasks import TaskKind
+from graphwright.low_ir.tasks import TaskKind
 from graphwright.runtime.devices.cpu import Cpu
 from tests.frontends.torch.support import captured
 

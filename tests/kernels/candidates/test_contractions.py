@@ -19,7 +19,7 @@ from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import F32, TensorType, tensor
 from graphwright.kernels.gemm import candidates
-from graphwright.lower.tasks import TaskGraph
+from graphwright.low_ir.tasks import TaskGraph
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.gemm import Gemm

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from graphwright import _native
-from graphwright.lower.encode import encode
-from graphwright.lower.tasks import FunctionOperand, Storage
+from graphwright.low_ir.encode import encode
+from graphwright.low_ir.tasks import FunctionOperand, Storage
 from graphwright.targets.cpu.c.extent import FIRST
 from tests.runtime.native.handmade import Builder
 

@@ -12,8 +12,8 @@ import numpy as np
 from graphwright import _native
 from graphwright.ir.types import F32, DType
 from graphwright.kernels.ref import KernelRef
-from graphwright.lower.encode import encode
-from graphwright.lower.tasks import (
+from graphwright.low_ir.encode import encode
+from graphwright.low_ir.tasks import (
     Binding,
     Block,
     Buffer,

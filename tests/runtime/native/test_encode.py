@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from graphwright import _native
 from graphwright.ir.types import BOOL, F32
-from graphwright.lower.encode import encode
-from graphwright.lower.tasks import (
+from graphwright.low_ir.encode import encode
+from graphwright.low_ir.tasks import (
     Block,
     Code,
     FunctionOperand,
@@ -26,7 +26,7 @@ from graphwright.lower.tasks import (
     TaskGraph,
     TaskKind,
 )
-from graphwright.lower.wire import MAGIC, VERSION
+from graphwright.low_ir.wire import MAGIC, VERSION
 from tests.runtime.native.handmade import Builder, affine_chain, load
 
 HEAVY = 1_000_000

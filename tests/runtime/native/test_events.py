@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from graphwright import _native
 from graphwright.ir.types import F32
-from graphwright.lower.tasks import Block, HostFunction, Storage, Task, TaskGraph, TaskKind
+from graphwright.low_ir.tasks import Block, HostFunction, Storage, Task, TaskGraph, TaskKind
 from graphwright.runtime.events.counters import COUNTERS, HARDWARE, available
 from graphwright.runtime.events.recording import Events, Recording, event_type
 from graphwright.runtime.events.task_calls import task_calls

@@ -10,7 +10,7 @@ import pytest
 
 from graphwright import _native
 from graphwright.ir.types import BOOL, F32, I64
-from graphwright.lower.tasks import (
+from graphwright.low_ir.tasks import (
     Block,
     Code,
     FunctionOperand,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphwright import _native
-from graphwright.lower.tasks import HostFunction, Task, TaskGraph, TaskKind
+from graphwright.low_ir.tasks import HostFunction, Task, TaskGraph, TaskKind
 from tests.runtime.native.handmade import Builder, affine_chain, affine_chain_value, load
 
 CORES = sorted(os.sched_getaffinity(0))

@@ -17,7 +17,7 @@ from graphwright.ir.loops.interpret import interpret
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import parse_kernel
 from graphwright.ir.symbols import evaluate
-from graphwright.lower.tasks import Buffer, Code, Instruction, Operand, Storage, Task, TaskKind
+from graphwright.low_ir.tasks import Buffer, Code, Instruction, Operand, Storage, Task, TaskKind
 from graphwright.package.package import Package
 from graphwright.runtime.executor import NoFastPath, ProgramPlan, Shapes, write_output
 from graphwright.runtime.host_program.host_call import host_callable

@@ -14,7 +14,7 @@ from graphwright.executable.nodes import Program
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.names import terminal
 from graphwright.kernels.ref import KernelRef
-from graphwright.lower.tasks import Binding, FunctionOperand, Operand, Task, TaskGraph, TaskKind
+from graphwright.low_ir.tasks import Binding, FunctionOperand, Operand, Task, TaskGraph, TaskKind
 
 _LINE = 2000
 """The longest line, in characters."""

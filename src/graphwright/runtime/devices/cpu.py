@@ -17,7 +17,7 @@ from graphwright.runtime.devices.target import Shared, load_program
 from graphwright.runtime.executor import Executor, ProgramPlan, RunError, Shapes
 
 if TYPE_CHECKING:
-    from graphwright.lower.tasks import Instruction, TaskGraph
+    from graphwright.low_ir.tasks import Instruction, TaskGraph
 
 T = TypeVar("T")
 _AnyShapes = Sequence[Sequence[int]]

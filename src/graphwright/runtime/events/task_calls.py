@@ -12,7 +12,7 @@ from graphwright.runtime.events.recording import Events, Recording, event_type
 from graphwright.support.event_sink import EventKind
 
 if TYPE_CHECKING:
-    from graphwright.lower.tasks import TaskGraph
+    from graphwright.low_ir.tasks import TaskGraph
 
 T = TypeVar("T")
 _CALL: Final = (

@@ -17,7 +17,7 @@ from graphwright.ir.op import Op
 from graphwright.ir.symbols import Expr, substitute
 from graphwright.ir.text import parse_op
 from graphwright.ir.types import TensorType
-from graphwright.lower.tasks import HostFunction
+from graphwright.low_ir.tasks import HostFunction
 from graphwright.runtime.executor import REFERENCE_FAULTS, RunError, reference_fault
 
 Operand = tuple[memoryview, tuple[int, ...]]

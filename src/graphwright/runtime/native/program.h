@@ -1,4 +1,4 @@
-/* Decodes and validates encoded programs (lower/wire.py): after gw_program_decode, every index is in range.
+/* Decodes and validates encoded programs (low_ir/wire.py): after gw_program_decode, every index is in range.
  */
 #pragma once
 #include <stddef.h>

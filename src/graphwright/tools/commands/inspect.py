@@ -20,7 +20,7 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.ir.text import print_module
 from graphwright.ir.verify import verify as verify_module
 from graphwright.loading import make_model
-from graphwright.lower.text import print_program
+from graphwright.low_ir.text import print_program
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys

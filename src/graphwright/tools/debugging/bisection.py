@@ -12,7 +12,7 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array
 from graphwright.ir.types import BF16, F16
-from graphwright.lower.probes import Moment
+from graphwright.low_ir.probes import Moment
 from graphwright.records import dataclass, replace
 from graphwright.tools.check import Distance, distance
 from graphwright.tools.debugging.passes import WrongPass, evaluated, farthest, first_wrong

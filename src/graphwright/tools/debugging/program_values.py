@@ -15,8 +15,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array
 from graphwright.ir.types import U8
 from graphwright.layout.transform import packed_shape, unpack
+from graphwright.low_ir.probes import Moment, Probe, with_probes
 from graphwright.lower.lower import Lowered
-from graphwright.lower.probes import Moment, Probe, with_probes
 from graphwright.package.package import Package
 from graphwright.records import dataclass, replace
 from graphwright.runtime.devices.cpu import Cpu

@@ -17,8 +17,8 @@ from graphwright.ir.op import Array
 from graphwright.ir.op.region_op import region_op
 from graphwright.kernels.launch import SelectedNode
 from graphwright.kernels.steps import step_values
-from graphwright.lower.probes import Moment
-from graphwright.lower.tasks import FunctionOperand, Operand, Task, TaskGraph, TaskKind
+from graphwright.low_ir.probes import Moment
+from graphwright.low_ir.tasks import FunctionOperand, Operand, Task, TaskGraph, TaskKind
 from graphwright.records import dataclass, field
 from graphwright.tools.check import Distance, distance
 from graphwright.tools.debugging.history import CompiledGraph

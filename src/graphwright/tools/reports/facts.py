@@ -31,7 +31,7 @@ from graphwright.ir.graph import Module
 from graphwright.ir.op import registered_ops
 from graphwright.ir.sizes import Dim, span_of
 from graphwright.ir.symbols import Expr
-from graphwright.lower.tasks import TaskKind
+from graphwright.low_ir.tasks import TaskKind
 from graphwright.package.pack_weights import UnpackedWeights
 from graphwright.package.package import Entry, Package
 from graphwright.package.weights import Weights

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from graphwright.executable.nodes import BindSize, CallHost, CallProgram, HostProgram, programs_of
 from graphwright.executable.specs import TensorSpec
-from graphwright.lower.tasks import TaskKind
+from graphwright.low_ir.tasks import TaskKind
 from graphwright.support.spelling import counted
 from graphwright.tools.console import say, table
 

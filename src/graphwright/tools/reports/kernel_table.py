@@ -10,8 +10,8 @@ from graphwright.cost.nominal import NOMINAL_SIZES
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.names import sources_text, terminal
 from graphwright.kernels.kernel_choice import KernelChoice, NotTaken, WhyNot
-from graphwright.lower.shape_program import register_values
-from graphwright.lower.tasks import FunctionOperand, Task, TaskGraph, TaskKind
+from graphwright.low_ir.evaluate import register_values
+from graphwright.low_ir.tasks import FunctionOperand, Task, TaskGraph, TaskKind
 from graphwright.package.package import Package
 from graphwright.records import dataclass
 from graphwright.tools.console import duration_text, note, paragraph, say

@@ -13,7 +13,7 @@ from graphwright.executable.nodes import BindSize, CallProgram, host_programs_of
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.graph import Module
 from graphwright.ir.sizes import Dim
-from graphwright.lower.tasks import Code, Operand, TaskGraph
+from graphwright.low_ir.tasks import Code, Operand, TaskGraph
 from graphwright.package.package import Entry, Package
 from graphwright.passes.dynamic import open_inputs
 from graphwright.records import dataclass

@@ -6,7 +6,7 @@ import pytest
 
 import graphwright as gw
 from docs.make_path import tiny
-from graphwright.lower.shape_program import register_values
+from graphwright.low_ir.evaluate import register_values
 from graphwright.runtime.devices.cpu import Cpu
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from graphwright.ir.types import U8
-from graphwright.lower.tasks import (
+from graphwright.low_ir.tasks import (
     Binding,
     Block,
     Buffer,

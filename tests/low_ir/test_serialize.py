@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from graphwright.ir.types import DTYPES
 from graphwright.kernels.ref import KernelRef
-from graphwright.lower.encode import encode
-from graphwright.lower.serialize import from_plain, to_plain
-from graphwright.lower.tasks import (
+from graphwright.low_ir.encode import encode
+from graphwright.low_ir.serialize import from_plain, to_plain
+from graphwright.low_ir.tasks import (
     Binding,
     Block,
     Buffer,

@@ -2,7 +2,7 @@
 
 Layout: magic, version, counts (inputs, outputs, instructions, buffers, tasks, blocks, kernels, hosts), then
 these tables in this order. A list is encoded as its length and its items; names are left out. The words are
-made from the plain lists in a package (:func:`graphwright.lower.serialize.to_plain`), so that loading a
+made from the plain lists in a package (:func:`graphwright.low_ir.serialize.to_plain`), so that loading a
 package does not import the rest of the low IR.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphwright.ir.types import F32
 from graphwright.kernels.ref import KernelRef
-from graphwright.lower.tasks import (
+from graphwright.low_ir.tasks import (
     Binding,
     Block,
     Buffer,
@@ -18,7 +18,7 @@ from graphwright.lower.tasks import (
     TaskGraph,
     TaskKind,
 )
-from graphwright.lower.text import print_program
+from graphwright.low_ir.text import print_program
 
 PROGRAM = TaskGraph(
     inputs=(Binding("x\x1b", F32, (0, 2)),),

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from graphwright.ir.names import terminal
 from graphwright.ir.text.quoting import quote
-from graphwright.lower.tasks import (
+from graphwright.low_ir.tasks import (
     Binding,
     Code,
     FunctionOperand,

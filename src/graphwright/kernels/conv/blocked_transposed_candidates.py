@@ -21,7 +21,7 @@ from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.blocks import block_strides
 from graphwright.kernels.candidates.context import Context, Contraction
 from graphwright.kernels.conv import direct
-from graphwright.kernels.conv.blocked_candidates import two_axes
+from graphwright.kernels.conv.blocked_convolution import two_axes
 from graphwright.kernels.launch import ByteRange, Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.strides import row_major_strides

@@ -16,7 +16,8 @@ from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.conv import conv, conv_transpose, depthwise, pack_transpose
-from graphwright.kernels.conv.blocked_candidates import BlockedConvolution
+from graphwright.kernels.conv.blocked_candidates import launch_blocked
+from graphwright.kernels.conv.blocked_convolution import BlockedConvolution
 from graphwright.kernels.conv.blocked_transposed_candidates import BlockedTransposed
 from graphwright.kernels.conv.pack import conv_layout
 from graphwright.kernels.conv.sliding import Sliding, sliding
@@ -46,7 +47,7 @@ def convolution(call: Contraction[Conv], context: Context) -> Launch | Run | str
     if is_blocked(call.node.output) or is_blocked(x):
         window = op.windows(w.type.dims[2:]).on_two_axes
         in_bf16 = op.precision is not None
-        return BlockedConvolution(call, x, w, bias, op.group, window, in_bf16).launch(context)
+        return launch_blocked(BlockedConvolution(call, x, w, bias, op.group, window, in_bf16), context)
     if op.precision is not None:
         return f"no row-major convolution kernel in {op.precision}"
     refusal = _refusal(x, w, call.epilogue)
@@ -64,7 +65,7 @@ def scaled_convolution(call: Contraction[ScaledConv], context: Context) -> Launc
     bias, conv = call.operands[3] if len(call.operands) > 3 else None, call.node.op.conv
     if is_blocked(call.node.output) or is_blocked(x):
         window = conv.windows(w.type.dims[2:]).on_two_axes
-        return BlockedConvolution(call, x, w, bias, 1, window, scale=scale).launch(context)
+        return launch_blocked(BlockedConvolution(call, x, w, bias, 1, window, scale=scale), context)
     if (refusal := _refusal(x, w, call.epilogue)) is not None:
         return refusal
     if scale.type.dims[0] == 1:

@@ -11,7 +11,7 @@ from graphwright.kernels.candidates.contractions import without_epilogue
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.conv import blocked_depthwise, direct
-from graphwright.kernels.conv.blocked_candidates import two_axes
+from graphwright.kernels.conv.blocked_convolution import two_axes
 from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.abi import Abi

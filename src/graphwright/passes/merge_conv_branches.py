@@ -8,6 +8,8 @@ VGG-style ConvNets Great Again", 2021, section 3.3). Weights are added in float6
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphwright.ir.build import Builder
@@ -20,7 +22,7 @@ from graphwright.ops.nn.batch_normalization import BatchNormalization
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.spatial import Windows
 from graphwright.passes.base import RulePass
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 
 X, V, W, V_BIAS, W_BIAS = Var("x"), Const("v"), Const("w"), Opt("v_bias"), Opt("w_bias")
 SCALE, SHIFT, MEAN, VARIANCE = Const("scale"), Const("shift"), Const("mean"), Const("variance")
@@ -31,11 +33,12 @@ SUM, SUM_WITH_IMAGE = P((Add, Sub), FIRST, SECOND), P((Add, Sub), FIRST, NORMALI
 
 @dataclass(frozen=True)
 class _Branch:
-    """A convolution with constant weights and bias, in float64."""
+    """A convolution with constant weights and bias, multiplied by ``sign``; "wide" ones are in float64."""
 
     op: Conv
     weights: Array
     bias: Array
+    sign: int = 1
 
     @property
     def kernel(self) -> tuple[int, ...]:
@@ -45,24 +48,48 @@ class _Branch:
     def windows(self) -> Windows:
         return self.op.windows(self.kernel)
 
-    def __neg__(self) -> _Branch:
-        return _Branch(self.op, -self.weights, -self.bias)
+    @property
+    def wide_weights(self) -> Array:
+        return self.sign * self.weights.astype(np.float64)
 
-    def plus(self, other: _Branch) -> _Branch | None:
-        """The sum with ``other`` if the windows of ``other`` are parts of those of this convolution."""
-        first = _first_tap(self, other)
-        if first is None:
-            return None
-        taps = tuple(slice(k, k + n) for k, n in zip(first, other.kernel, strict=True))
-        weights = self.weights.copy()
-        weights[slice(None), slice(None), *taps] += other.weights
-        return _Branch(self.op, weights, self.bias + other.bias)
+    @property
+    def wide_bias(self) -> Array:
+        return self.sign * self.bias.astype(np.float64)
 
 
-def _first_tap(large: _Branch, small: _Branch) -> tuple[int, ...] | None:
-    """The taps of ``large``, along each axis, that read what the first tap of ``small`` reads; None if
-    ``large`` lacks taps of ``small``.
-    """
+@dataclass(frozen=True)
+class _Sum:
+    """The sum of two convolutions. The first tap of ``small`` reads what ``large`` reads at ``first_tap``."""
+
+    large: _Branch
+    small: _Branch
+    first_tap: tuple[int, ...]
+
+    def weights(self) -> Array:
+        """The weights of the convolution that computes the sum, in float64."""
+        taps = (slice(k, k + n) for k, n in zip(self.first_tap, self.small.kernel, strict=True))
+        weights = self.large.wide_weights
+        weights[slice(None), slice(None), *taps] += self.small.wide_weights
+        return weights
+
+    def bias(self) -> Array:
+        """The bias of that convolution, in float64."""
+        return self.large.wide_bias + self.small.wide_bias
+
+    def is_finite_in(self, dtype: np.dtype[Any]) -> bool:
+        """Whether the weights and biases are finite in ``dtype`` even if the largest of each branch meet."""
+        weights = _magnitude(self.large.weights) + _magnitude(self.small.weights)
+        bias = _magnitude(self.large.bias) + _magnitude(self.small.bias)
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(np.array([weights, bias]).astype(dtype)).all())
+
+
+def _magnitude(array: Array) -> float:
+    return max(float(array.max(initial=0)), -float(array.min(initial=0)))
+
+
+def _sum_of(large: _Branch, small: _Branch) -> _Sum | None:
+    """The sum if the windows of ``small`` are parts of those of ``large``."""
     found = []
     pads, inner = ([number(pad) for pad in each.windows.pads] for each in (large, small))
     for k, (taps, fewer) in enumerate(zip(large.kernel, small.kernel, strict=True)):
@@ -72,7 +99,7 @@ def _first_tap(large: _Branch, small: _Branch) -> tuple[int, ...] | None:
         if before % dilation or not 0 <= before // dilation <= taps - fewer:
             return None
         found.append(before // dilation)
-    return tuple(found)
+    return _Sum(large, small, tuple(found))
 
 
 def _branch(m: Match, pattern: P[Conv], weights: Const, bias: Opt) -> _Branch | str:
@@ -86,8 +113,8 @@ def _branch(m: Match, pattern: P[Conv], weights: Const, bias: Opt) -> _Branch | 
         return f"the sum has the type {m.root.output.type}"
     if not m[weights].type.dtype.is_float or op.precision is not None:
         return "operands are rounded or integers"
-    w, shift = m.array(weights).astype(np.float64), m.constant(bias)
-    return _Branch(op, w, np.zeros(len(w)) if shift is None else shift.astype(np.float64))
+    w, shift = m.array(weights), m.constant(bias)
+    return _Branch(op, w, np.zeros(len(w)) if shift is None else shift)
 
 
 def _identity(m: Match, beside: _Branch) -> _Branch | str:
@@ -101,36 +128,35 @@ def _identity(m: Match, beside: _Branch) -> _Branch | str:
     return _Branch(Conv(group=beside.op.group), weights, shift)
 
 
-def _merged(m: Match) -> _Branch | str:
-    """The convolution that computes the sum, or why there is none."""
+def _sum(m: Match) -> _Sum | str:
+    """The sum of both branches, or why no convolution computes it."""
     first = _branch(m, FIRST, V, V_BIAS)
     if isinstance(first, str):
         return first
-    is_sum = m.optional(W) is not None
-    second = _branch(m, SECOND, W, W_BIAS) if is_sum else _identity(m, first)
+    has_weights = m.optional(W) is not None
+    second = _branch(m, SECOND, W, W_BIAS) if has_weights else _identity(m, first)
     if isinstance(second, str):
         return second
     if first.op.group != second.op.group or first.windows.strides != second.windows.strides:
         return "the groups or the strides differ"
     if isinstance(m.root.op, Sub):
-        second = -second
-    merged = first.plus(second) or second.plus(first)
-    if merged is None:
-        return "the windows of neither are parts of those of the other"
-    with np.errstate(over="ignore"):
-        parts = (part.astype(m.array(V).dtype) for part in (merged.weights, merged.bias))
-        return merged if all(np.isfinite(part).all() for part in parts) else "a weight is not finite"
+        second = replace(second, sign=-1)
+    found = _sum_of(first, second) or _sum_of(second, first)
+    return found or "the windows of neither are parts of those of the other"
 
 
 def _refusal(m: Match) -> str | None:
-    merged = _merged(m)
-    return merged if isinstance(merged, str) else None
+    found = _sum(m)
+    if isinstance(found, str):
+        return found
+    return None if found.is_finite_in(m.array(V).dtype) else "a weight may not be finite"
 
 
 def _convolution(b: Builder, m: Match) -> Value:
-    merged, dtype = _merged(m), m[V].type.dtype
-    assert isinstance(merged, _Branch)
-    result: Value = b(merged.op, m[X], b.const(merged.weights, dtype), b.const(merged.bias, dtype))
+    found, dtype = _sum(m), m[V].type.dtype
+    assert isinstance(found, _Sum)
+    weights, bias = b.const(found.weights(), dtype), b.const(found.bias(), dtype)
+    result: Value = b(found.large.op, m[X], weights, bias)
     return result
 
 

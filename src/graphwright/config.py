@@ -85,7 +85,11 @@ class Options:
     ``GRAPHWRIGHT_CACHE_DIR``.
     """
 
-    cc: str = _option("", "C compiler: a command or path; empty searches for cc, gcc, clang, ziglang", str)
+    cc: str = _option(
+        "",
+        "C compiler: a path, or a command with arguments; empty searches for $CC, cc, gcc, clang, ziglang",
+        str,
+    )
     cache_dir: Path | None = _option(
         None,
         "folder for the cache of compiled kernels and programs; default: the user's cache folder",

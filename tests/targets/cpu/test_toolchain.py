@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import stat
 import subprocess
 import sys
@@ -100,6 +101,37 @@ def test_a_compiler_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(subprocess, "Popen", refused)
     with pytest.raises(ToolchainError, match=r"cannot be started: Resource temporarily unavailable"):
         compile_shared(SOURCE.format(9), RUNNABLE[0], found)
+
+
+@pytest.mark.parametrize("words", ["cc -O1", "'{folder}/my cc' -O1", "env cc -O1"])
+def test_a_command_with_arguments(fresh: None, tmp_path: Path, words: str) -> None:
+    (tmp_path / "my cc").symlink_to(shutil.which("cc") or "/usr/bin/cc")
+    found = find_toolchain(Options(cc=words.format(folder=tmp_path)))
+    assert found.command[-1] == "-O1" and not found.zig
+    assert compile_shared(SOURCE.format(10), RUNNABLE[0], found).startswith(b"\x7fELF")
+
+
+def test_a_compiler_that_another_command_starts_is_identified_as_well(fresh: None, tmp_path: Path) -> None:
+    compiler, options = (
+        tmp_path / "fake",
+        Options(cc=f"env {tmp_path}/fake", cache_dir=str(tmp_path / "cache")),
+    )
+    for version in ("1", "2.0"):
+        compiler.write_text(f"#!/bin/sh\necho fake {version}\n")
+        compiler.chmod(0o700)
+        module._identify.cache_clear()
+        assert find_toolchain(options).identity == f"fake {version}"
+
+
+def test_the_variable_CC_comes_first_if_it_runs(
+    fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "cc -O1")
+    assert find_toolchain(Options()).command[1:] == ("-O1",)
+    assert find_toolchain(Options(cc="gcc -O2")).command[1:] == ("-O2",)
+    for broken in ("/nowhere/cc", "", "cc 'not closed"):
+        monkeypatch.setenv("CC", broken)
+        assert find_toolchain(Options()).command[1:] == ()
 
 
 def test_the_option_wins_and_nothing_else_is_tried(fresh: None, tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ from graphwright.support.temporary import temporary_folder
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.private import PrivateFolder
 
+CC: Final = "CC"
+"""The environment variable that names the C compiler for many build tools."""
 CANDIDATES: Final = ("cc", "gcc", "clang")
 TIME_LIMIT: Final = 120.0
 """The time limit of one run of the compiler, in seconds."""
@@ -63,7 +65,8 @@ class Toolchain:
 
 
 def find_toolchain(options: Options | None = None) -> Toolchain:
-    """The compiler of the option ``cc``, or else the first of cc, gcc, clang and the ziglang wheel that runs.
+    """The compiler of the option ``cc``, or else the first that runs of: the variable CC, cc, gcc, clang and
+    the ziglang wheel.
 
     Raises ToolchainError, which lists what was tried.
     """
@@ -85,13 +88,24 @@ def find_toolchain(options: Options | None = None) -> Toolchain:
 
 def _commands(wanted: str) -> Iterator[tuple[tuple[str, ...], bool]]:
     if wanted:
-        yield (wanted,), "zig" in Path(wanted).name
+        yield _command(wanted)
         return
+    if CC in os.environ:
+        yield _command(os.environ[CC])
     for name in CANDIDATES:
         yield (name,), False
     python = interpreter()
     if python is not None and importlib.util.find_spec("ziglang") is not None:
         yield (python, "-m", "ziglang", "cc"), True
+
+
+def _command(text: str) -> tuple[tuple[str, ...], bool]:
+    """The words of a command, or a path with spaces as one word; and whether the compiler is ziglang's."""
+    words: tuple[str, ...] = (text,)
+    if shutil.which(text) is None:
+        with contextlib.suppress(ValueError):  # a quote that is not closed
+            words = tuple(shlex.split(text)) or words
+    return words, any("zig" in Path(word).name for word in words if not word.startswith("-"))
 
 
 @functools.cache
@@ -120,11 +134,15 @@ def _identify(command: tuple[str, ...], zig: bool, notes: Path) -> Toolchain | s
 
 
 def _stamp(command: tuple[str, ...], zig: bool) -> str:
-    """Identifies the state of the compiler's file: its path, size and modification time."""
+    """Identifies the state of the command's files: the path, size and modification time of the compiler, and
+    of what starts it, such as ccache.
+    """
     module = importlib.util.find_spec("ziglang") if zig and "-m" in command else None
-    path = os.path.realpath((module.origin if module else None) or command[0])
-    seen = os.stat(path)
-    text = "\0".join((*command, path, str(seen.st_size), str(seen.st_mtime_ns), str(seen.st_ino)))
+    files = [*(shutil.which(word) for word in command), module.origin if module else None]
+    paths = [os.path.realpath(file) for file in files if file]
+    seen = [(path, os.stat(path)) for path in paths]
+    states = (f"{path} {state.st_size} {state.st_mtime_ns} {state.st_ino}" for path, state in seen)
+    text = "\0".join((*command, *states))
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 

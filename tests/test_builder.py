@@ -160,6 +160,40 @@ def test_attributes_are_taken_as_users_write_them() -> None:
     np.testing.assert_array_equal(found["part"], fed[:, 1:3])
 
 
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+POSITIVE = X > 3
+LITERALS: list[tuple[Callable[[Any, Any], Any], Any]] = [
+    (lambda b, x: b.gather(x, [2, -1], axis=1), X[:, [2, -1]]),
+    (lambda b, x: b.gather(x, 1), X[1]),
+    (lambda b, x: b.gather_elements(x, [[0, 2, 1]]), np.take_along_axis(X, np.array([[0, 2, 1]]), 0)),
+    (lambda b, x: b.scatter_nd(x, [[1]], [[7, 8, 9.5]]), np.vstack([X[:1], [[7, 8, 9.5]], X[2:]])),
+    (lambda b, x: b.reshape(x, [2, 6]), X.reshape(2, 6)),
+    (lambda b, x: b.reshape(x, (2, -1)), X.reshape(2, 6)),
+    (lambda b, x: b.slice(x, [1], [3]), X[1:3]),
+    (lambda b, x: b.pad(x, [0, 1, 0, 0], 2), np.pad(X, ((0, 0), (1, 0)), constant_values=2)),
+    (lambda b, x: b.reduce_sum(x, [0], keepdims=False), X.sum(0)),
+    (lambda b, x: b.compress(x, [True, False, True], axis=1), X[:, [0, 2]]),
+    (lambda b, x: b.where(b.greater(x, 3), x, 0), np.where(POSITIVE, X, 0)),
+    (lambda b, x: b.where(b.greater(x, 3), 0.5, x), np.where(POSITIVE, 0.5, X)),
+    (lambda b, x: b.dequantize_linear(b.cast(x, to="u8"), 0.5), X * 0.5),
+    (lambda b, x: b.mul(x, np.sqrt(0.25)), X * 0.5),
+    (lambda b, x: b.mul(b.cast(x, to="f64"), np.sqrt(0.25)), X.astype(np.float64) * 0.5),
+    (lambda b, x: b.add(x, [1, 2, 3]), X + np.float32([1, 2, 3])),
+    (lambda b, x: b.matmul(x, ((1,), (2,), (3,))), X @ np.float32([[1], [2], [3]])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "wanted"), LITERALS, ids=range(len(LITERALS)))
+def test_numbers_and_lists_have_the_dtype_that_the_op_needs(
+    call: Callable[[Any, Any], Any], wanted: np.ndarray[Any, Any]
+) -> None:
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", (4, 3))
+    b.output("y", call(b, x))
+    (got,) = b.compile()(X)
+    np.testing.assert_array_equal(got, wanted)
+
+
 def line() -> int:
     """The line of its caller."""
     return inspect.currentframe().f_back.f_lineno  # type: ignore[union-attr]  # a frame has one behind it
@@ -183,6 +217,9 @@ FAULTS: list[tuple[Callable[[Any, Any], Any], str]] = [
     (lambda b, x: b.add(x, b.split(x, parts=2, axis=1)), "give one value of the tuple"),
     (lambda b, x: b.add(x, 1e300), "elements outside the range of f32"),
     (lambda b, x: b.cast(b.add(b.cast(x, to="i64"), 0.5), to="f32"), "elements that i64 cannot represent"),
+    (lambda b, x: b.reshape(b.constant(np.ones(4)), [3, 5]), "4 and 15 differ"),
+    (lambda b, x: b.add(x, [1, 2, 3]), "4 and 3"),
+    (lambda b, x: b.concat([x, x], axis=0), "an operand is a list"),
     (lambda b, x: b(MatMul, x, x), "MatMul is not an op"),
     (lambda b, x: b.add(1, 2), "the dtype of 1 is not known"),
     (lambda b, x: b.add(x, gw.GraphBuilder().input("z", "f32", (4,))), "belongs to another builder"),

@@ -19,9 +19,10 @@ from graphwright.builder.calls import check_operands, find_op, make_op, op_class
 from graphwright.builder.faults import fault, located
 from graphwright.builder.input_types import dtype_of_name, size_of
 from graphwright.builder.loop_types import loop_region
-from graphwright.builder.operands import Operand, optional_value_of, value_of
+from graphwright.builder.operands import Operand, dtype_choices, optional_value_of, value_of
 from graphwright.builder.regions import Scope, new_scope, read_region, results_of, share_operands
 from graphwright.config import Options
+from graphwright.errors import ModelError
 from graphwright.ir.constants.user_inputs import constant_for
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import ConstRef, Op
@@ -40,9 +41,9 @@ class GraphBuilder:
     are added.
 
     Each op is a method: ``b.conv(x, weights, strides=(2, 2))`` takes operands by position and attributes by
-    keyword. Arrays become constants, numbers become constants of the first operand's dtype, None omits an
-    operand. ``dir(b)`` lists the ops, and ``help(b.conv)`` shows the signature of one. An op object works
-    too: ``b(Conv(strides=(2, 2)), x, weights)``.
+    keyword. Arrays become constants, numbers become constants of the other operands' dtype or of the dtype
+    that the op needs, None omits an operand. ``dir(b)`` lists the ops, and ``help(b.conv)`` shows the
+    signature of one. An op object works too: ``b(Conv(strides=(2, 2)), x, weights)``.
 
     Errors are a ModelError that names the op, its operands, and the line of the call.
     """
@@ -184,9 +185,23 @@ class GraphBuilder:
                 given = op.__name__ if isinstance(op, type) else repr(op)
                 raise fault("op", f"{given:.60} is not an op", "as in b(Softmax(axis=-1), x)")
             check_operands(op, operands)
-            values = [optional_value_of(operand, self._scope, operands) for operand in operands]
-            with located(name, f"in {op.name}({', '.join(map(_type_text, values))})"):
-                return self._add(op, *values, name=name)
+            faults: list[ModelError] = []
+            for dtypes in dtype_choices(operands):
+                try:
+                    return self._add_with(op, operands, dtypes, name)
+                except ModelError as error:
+                    faults.append(error)
+            about_dtypes = ("must be", "must have one dtype")
+            others = (e for e in faults if not any(words in str(e) for words in about_dtypes))
+            raise next(others, faults[0])
+
+    def _add_with(
+        self, op: Op, operands: Sequence[Operand], dtypes: Sequence[DType | None], name: str
+    ) -> Any:
+        """Adds ``op``, with numbers as constants of ``dtypes``."""
+        values = [optional_value_of(o, self._scope, dtype) for o, dtype in zip(operands, dtypes, strict=True)]
+        with located(name, f"in {op.name}({', '.join(map(_type_text, values))})"):
+            return self._add(op, *values, name=name)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """The op with this method name, as a function of operands and attributes."""
@@ -222,7 +237,7 @@ class GraphBuilder:
             if counts[0] != counts[1]:
                 raise fault("region", f"then returns {counts[0]} values, but orelse returns {counts[1]}")
             operands = share_operands(regions)
-            selector = optional_value_of(condition, self._scope)
+            selector = optional_value_of(condition, self._scope, None)
             graphs = [region.builder.graph for region in regions]
             return self._add(If(counts[0]), selector, *operands, regions=graphs, name=name)
 

@@ -254,8 +254,8 @@ static int32_t pass_rows(const struct conv *g, const struct unit *o, int64_t fir
     const int64_t ow = g->s.ow;
     for (int64_t i = 0; i < o->count; i++) {
         float *const tile = o->y ? o->y + first * g->s.y_h : g->out + i * g->group * ow * VL;
-        const int32_t error = call_hook(&g->hook, tile, VL, g->nhwc ? o->image : o->number, first * ow,
-                                        (last - first) * ow, g->nhwc ? (o->block + i) * VL : 0, VL);
+        const struct area at = {first * ow, (last - first) * ow, g->nhwc ? (o->block + i) * VL : 0, VL};
+        const int32_t error = call_hook(&g->hook, tile, VL, g->nhwc ? o->image : o->number, at);
         if (error)
             return error;
     }

@@ -46,7 +46,7 @@ static void gather_panel(const struct conv *g, const quad *x, int64_t at, int64_
         for (int64_t i = 0; i < g->planes * g->taps * NR; i += VL)
             q_store(to + i, outside);
     }
-    gather_runs(s, x, g->pixels, s->h * s->w, s->w, 1, at, cols, g->planes, to);
+    gather_runs(s, (struct image){x, g->planes, g->pixels, s->h * s->w, s->w, 1}, at, cols, to);
 }
 
 /* Sums of a panel's columns over the real channels, minus the zero point of x times their number. */
@@ -68,20 +68,28 @@ static int32_t zero_of_weights(const struct conv *g, int64_t channel) {
     return zero_at(g->w_zero, channel * g->s.w_zero_step, g->s.w_signed, g->w_moved);
 }
 
-/* Subtracts the contribution of the weights' zero points from a tile. */
-static void shift_tile(const struct conv *g, int64_t channel, int64_t rows, int64_t vectors,
-                       const int32_t *sums, int32_t *tile, int64_t ld) {
+/* A tile of weights: those of `rows` output channels. */
+struct weights {
+    int64_t channel, rows;
+    const uint8_t *w;
+    int64_t ahead;            /* the bytes from w to the next tile; 0 if there is none */
+    int32_t start[TILE_ROWS]; /* the start values of sums */
+};
+
+/* Subtracts the contribution of the weights' zero points from `vectors` vectors of each row of a tile. */
+static void shift_tile(const struct conv *g, const struct weights *w, int64_t vectors, const int32_t *sums,
+                       int32_t *tile, int64_t ld) {
     int32_t zeros[TILE_ROWS];
-    for (int64_t r = 0; r < rows; r++)
-        zeros[r] = zero_of_weights(g, channel + r);
-    subtract_products(tile, ld, rows, vectors, zeros, sums);
+    for (int64_t r = 0; r < w->rows; r++)
+        zeros[r] = zero_of_weights(g, w->channel + r);
+    subtract_products(tile, ld, w->rows, vectors, zeros, sums);
 }
 
 #if VL == 16
-/* Multiplies packed rows by columns whose k is contiguous: as few columns fill no vector, lanes are values of
- * k. */
-VNNI_TARGET static void dot_rows(int64_t rows, int64_t quads, const uint8_t *a, const quad *column,
-                                 int64_t columns, const int32_t *start, int32_t *to, int64_t to_ld) {
+/* Multiplies a tile of weights by columns whose k is contiguous: as few columns fill no vector, lanes are
+ * values of k. */
+VNNI_TARGET static void dot_rows(const struct weights *w, int64_t quads, const quad *column, int64_t columns,
+                                 int32_t *to) {
     const int64_t runs = ceildiv(quads * 4, RUN);
     for (int64_t c = 0; c < columns; c++, column += runs * VL) {
         vi sums[TILE_ROWS];
@@ -91,9 +99,9 @@ VNNI_TARGET static void dot_rows(int64_t rows, int64_t quads, const uint8_t *a, 
         for (int64_t i = 0; i < runs; i++)
 #pragma GCC unroll 8
             for (int64_t r = 0; r < TILE_ROWS; r++)
-                DOT(sums[r], q_load(column + i * VL), quads_at(a + (i * TILE_ROWS + r) * RUN));
-        for (int64_t r = 0; r < rows; r++)
-            to[r * to_ld + c] = (int32_t)((uint32_t)start[r] + lanes_sum(sums[r]));
+                DOT(sums[r], q_load(column + i * VL), quads_at(w->w + (i * TILE_ROWS + r) * RUN));
+        for (int64_t r = 0; r < w->rows; r++)
+            to[r * OUT_LD + c] = (int32_t)((uint32_t)w->start[r] + lanes_sum(sums[r]));
     }
 }
 #endif
@@ -144,51 +152,50 @@ static void prepare_block(const struct conv *g, const struct block *o, quad *roo
 }
 
 /* Multiplies a tile of weights by the columns that are in no vector. */
-static void run_rest(const struct conv *g, int64_t rows, const uint8_t *w, const struct packed *b,
-                     int64_t columns, const int32_t *start, int32_t *to) {
+static void run_rest(const struct conv *g, const struct weights *w, const struct packed *b, int64_t columns,
+                     int32_t *to) {
     const int64_t quads = g->planes * g->taps;
-    const struct byte_tile t = {.from = start, .from_rows = 1, .to = to, .to_ld = OUT_LD};
+    const struct byte_tile t = {.from = w->start, .from_rows = 1, .to = to, .to_ld = OUT_LD};
 #if VL == 16
     if (g->unit == WITH_VNNI) {
-        dot_rows(rows, quads, w, b->runs, columns, start, to, OUT_LD);
+        dot_rows(w, quads, b->runs, columns, to);
         return;
     }
 #endif
     (void)columns;
-    run_byte_tile(g->unit, TILE_ROWS, rows, 1, quads, w, (const uint8_t *)b->rest, &t);
+    run_byte_tile(g->unit, TILE_ROWS, w->rows, 1, quads, w->w, (const uint8_t *)b->rest, &t);
 }
 
-/* Multiplies a tile of weights by a panel, and passes the result to the hook or stores it. */
-static int32_t run_tile(const struct conv *g, const struct block *o, const struct packed *b, int64_t tile,
-                        const uint8_t *w, int64_t p, const int32_t *start, int64_t ahead) {
+/* Multiplies a tile of weights by panel p, and passes the result to the hook or stores it. */
+static int32_t run_tile(const struct conv *g, const struct block *o, const struct packed *b, int64_t p,
+                        const struct weights *w) {
     const struct byte_conv_args *s = &g->s;
     const struct columns c = b->of[p];
-    const int64_t row = tile * TILE_ROWS, rows = smaller(s->cout - row, TILE_ROWS);
-    const int64_t channel = o->group * s->cout + row, quads = g->planes * g->taps;
-    const int64_t vectors = ceildiv(c.cols, VL);
+    const int64_t quads = g->planes * g->taps, vectors = ceildiv(c.cols, VL);
     const int32_t *sums = b->sums + p * NR;
-    int32_t *y = g->y + o->image * s->y_n + channel * s->y_c + c.at;
+    int32_t *y = g->y + o->image * s->y_n + w->channel * s->y_c + c.at;
     int32_t out[TILE_ROWS * OUT_LD] __attribute__((aligned(64)));
-    struct byte_tile t = {.from = start, .from_rows = 1, .to = out, .to_ld = OUT_LD};
-    t.ahead = w + ahead; /* the next tile: weights are rarely in the cache */
-    t.ahead_lines = ahead ? TILE_ROWS * RUN / 64 : 0;
+    struct byte_tile t = {.from = w->start, .from_rows = 1, .to = out, .to_ld = OUT_LD};
+    t.ahead = w->w + w->ahead; /* weights are rarely in the cache */
+    t.ahead_lines = w->ahead ? TILE_ROWS * RUN / 64 : 0;
     if (!g->hook.call && c.cols % VL == 0 && !c.rest) {
         t.to = y;
         t.to_ld = s->y_c;
     }
     if (vectors)
-        run_byte_tile(g->unit, TILE_ROWS, rows, vectors, quads, w,
+        run_byte_tile(g->unit, TILE_ROWS, w->rows, vectors, quads, w->w,
                       (const uint8_t *)(b->panels + p * quads * NR), &t);
     if (g->shifts)
-        shift_tile(g, channel, rows, vectors, sums, t.to, t.to_ld);
+        shift_tile(g, w, vectors, sums, t.to, t.to_ld);
     if (c.rest) {
-        run_rest(g, rows, w, b, c.rest, start, out + c.cols);
+        run_rest(g, w, b, c.rest, out + c.cols);
         if (g->shifts)
-            shift_tile(g, channel, rows, 1, sums + NR, out + c.cols, OUT_LD);
+            shift_tile(g, w, 1, sums + NR, out + c.cols, OUT_LD);
     }
     if (g->hook.call)
-        return call_hook(&g->hook, out, OUT_LD, o->image, channel, rows, c.at, c.cols + c.rest);
-    for (int64_t r = 0; t.to == out && r < rows; r++)
+        return call_hook(&g->hook, out, OUT_LD, o->image,
+                         (struct area){w->channel, w->rows, c.at, c.cols + c.rest});
+    for (int64_t r = 0; t.to == out && r < w->rows; r++)
         memcpy(y + r * s->y_c, out + r * OUT_LD, (size_t)(c.cols + c.rest) * sizeof *out);
     return 0;
 }
@@ -198,18 +205,23 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
     const int64_t quads = g->planes * g->taps, tiles = ceildiv(s->cout, TILE_ROWS);
     const int64_t tile_bytes = TILE_ROWS * 4 + ceildiv(quads * 4, RUN) * RUN * TILE_ROWS;
     const int64_t count = o->panel1 - o->panel0;
-    int32_t start[TILE_ROWS], *sums = (int32_t *)(void *)scratch;
+    int32_t *sums = (int32_t *)(void *)scratch;
     quad *runs = (quad *)(void *)(sums + (count + 1) * NR);
     struct packed b = {.sums = sums, .runs = runs};
     prepare_block(g, o, runs + REST * ceildiv(quads * 4, RUN) * (RUN / 4), &b);
     for (int64_t tile = o->tile0; tile < o->tile1; tile++) {
-        const uint8_t *w = g->w + (o->group * tiles + tile) * tile_bytes;
-        memcpy(start, w, sizeof start);
+        const uint8_t *packed = g->w + (o->group * tiles + tile) * tile_bytes;
+        struct weights w = {
+            .channel = o->group * s->cout + tile * TILE_ROWS,
+            .rows = smaller(s->cout - tile * TILE_ROWS, TILE_ROWS),
+            .w = packed + TILE_ROWS * 4,
+            .ahead = tile + 1 < o->tile1 ? tile_bytes : 0,
+        };
+        memcpy(w.start, packed, sizeof w.start);
         for (int64_t r = 0; r < TILE_ROWS; r++)
-            start[r] = (int32_t)-((uint32_t)g->zero * (uint32_t)start[r]);
+            w.start[r] = (int32_t)-((uint32_t)g->zero * (uint32_t)w.start[r]);
         for (int64_t p = 0; p < count; p++) {
-            const int64_t ahead = tile + 1 < o->tile1 ? tile_bytes : 0;
-            const int32_t error = run_tile(g, o, &b, tile, w + TILE_ROWS * 4, p, start, ahead);
+            const int32_t error = run_tile(g, o, &b, p, &w);
             if (error)
                 return error;
         }

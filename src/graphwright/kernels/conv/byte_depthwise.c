@@ -171,7 +171,7 @@ PERMUTE_TARGET static void sum_permuted_rows(const struct source *s, int64_t col
 /* Passes a tile of pixels to the hook, or stores it. */
 static int32_t deliver(const struct conv *g, const struct block *o, int64_t at, int64_t cols, int32_t *tile) {
     if (g->hook.call)
-        return call_hook(&g->hook, tile, TILE_COLUMNS, o->image, o->channel, 1, at, cols);
+        return call_hook(&g->hook, tile, TILE_COLUMNS, o->image, (struct area){o->channel, 1, at, cols});
     memcpy(g->y + o->image * g->s.y_n + o->channel * g->s.y_c + at, tile, (size_t)cols * sizeof *tile);
     return 0;
 }

@@ -32,7 +32,7 @@ static void gather_panel(const struct conv *g, const float *x, int64_t channels,
     const struct conv_args *s = &g->s;
     if (g->padded || cols < NR)
         memset(to, 0, (size_t)(channels * g->taps * NR) * sizeof *to);
-    gather_runs(s, x, s->x_c, s->x_d, s->x_h, s->x_w, at, cols, channels, to);
+    gather_runs(s, (struct image){x, channels, s->x_c, s->x_d, s->x_h, s->x_w}, at, cols, to);
 }
 
 /* The offset of an output pixel in its plane. */
@@ -41,31 +41,36 @@ GW_INLINE int64_t pixel_offset(const struct conv_args *s, int64_t pixel) {
     return row / s->oh * s->y_d + row % s->oh * s->y_h + pixel % s->ow * s->y_w;
 }
 
-static void store_tile(const struct conv *g, const float *tile, int64_t rows, int64_t at, int64_t cols,
-                       float *y) {
-    for (int64_t r = 0; r < rows; r++, tile += NR, y += g->s.y_c) {
+static void store_tile(const struct conv *g, const float *tile, struct area at, float *y) {
+    for (int64_t r = 0; r < at.rows; r++, tile += NR, y += g->s.y_c) {
         if (g->flat)
-            copy_row(tile, cols, y + at);
+            copy_row(tile, at.cols, y + at.col);
         else
-            for (int64_t i = 0; i < cols; i++)
-                y[pixel_offset(&g->s, at + i)] = tile[i];
+            for (int64_t i = 0; i < at.cols; i++)
+                y[pixel_offset(&g->s, at.col + i)] = tile[i];
     }
 }
 
-/* Computes a tile for the last block of input channels; stores it to the output or passes it to the hook. */
-static int32_t finish_tile(const struct conv *g, int64_t image, int64_t channel, int64_t rows, int64_t at,
-                           int64_t cols, int64_t k, const float *a, const float *b, struct tile *t) {
-    float out[MR * NR] __attribute__((aligned(64)));
-    float *y = g->hook.call ? NULL : g->y + image * g->s.y_n + channel * g->s.y_c;
-    const int direct = y && g->flat && cols % VL == 0;
+/* The address of a channel of an image of the output. */
+static float *channel_of(const struct conv *g, int64_t image, int64_t channel) {
+    return g->y + image * g->s.y_n + channel * g->s.y_c;
+}
+
+/* Sets where a tile is stored after the last block of input channels: directly in the output, or in `out`. */
+static void set_destination(const struct conv *g, int64_t image, struct area at, float *out, struct tile *t) {
+    const int direct = !g->hook.call && g->flat && at.cols % VL == 0;
     t->relu = g->s.act == 1;
-    t->to = direct ? y + at : out;
+    t->to = direct ? channel_of(g, image, at.row) + at.col : out;
     t->to_ld = direct ? g->s.y_c : NR;
-    run_tile(rows, ceildiv(cols, VL), k, a, b, NR, t);
+}
+
+/* Passes a finished tile to the hook, or stores it if it is not in the output yet. */
+static int32_t deliver_tile(const struct conv *g, int64_t image, struct area at, float *out,
+                            const struct tile *t) {
     if (g->hook.call)
-        return call_hook(&g->hook, out, NR, image, channel, rows, at, cols);
-    if (!direct)
-        store_tile(g, out, rows, at, cols, y);
+        return call_hook(&g->hook, out, NR, image, at);
+    if (t->to == out)
+        store_tile(g, out, at, channel_of(g, image, at.row));
     return 0;
 }
 
@@ -76,6 +81,7 @@ static int32_t run_block(const struct conv *g, const struct block *o, float *scr
     const int64_t panel_room = smaller(s->cin, g->block_cin) * g->taps * NR;
     const int64_t count = o->panel1 - o->panel0;
     float *panels = scratch, *sums = scratch + panel_room * smaller(ceildiv(pixels, NR), s->block_panels);
+    float out[MR * NR] __attribute__((aligned(64)));
     const float *x = g->x + o->image * s->x_n + o->group * s->cin * s->x_c;
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t c0 = part_begin(s->cin, i, blocks), channels = part_begin(s->cin, i + 1, blocks) - c0;
@@ -88,20 +94,21 @@ static int32_t run_block(const struct conv *g, const struct block *o, float *scr
             const int64_t channel = o->group * s->cout + row;
             const float *a = g->w + ((o->group * tiles + tile) * k + c0 * g->taps) * MR;
             for (int64_t p = 0; p < count; p++) {
-                const int64_t at = (o->panel0 + p) * NR, cols = smaller(pixels - at, NR);
-                const float *b = panels + p * panel_room;
+                const int64_t first = (o->panel0 + p) * NR;
+                const struct area at = {channel, rows, first, smaller(pixels - first, NR)};
                 float *sum = sums + ((tile - o->tile0) * count + p) * MR * NR;
                 struct tile t = {.added = i > 0 ? sum : NULL, .added_ld = NR, .to = sum, .to_ld = NR};
                 t.ahead_step = 16;
                 t.ahead = p == 0 && tile + 1 < o->tile1 ? a + k * MR : a; /* the next weights */
-                if (i < blocks - 1) {
-                    run_tile(rows, ceildiv(cols, VL), channels * g->taps, a, b, NR, &t);
-                    continue;
+                if (i == blocks - 1) {
+                    t.column = g->bias ? g->bias + channel : NULL;
+                    t.column_ld = 1;
+                    set_destination(g, o->image, at, out, &t);
                 }
-                t.column = g->bias ? g->bias + channel : NULL;
-                t.column_ld = 1;
-                const int32_t error =
-                    finish_tile(g, o->image, channel, rows, at, cols, channels * g->taps, a, b, &t);
+                run_tile(rows, ceildiv(at.cols, VL), channels * g->taps, a, panels + p * panel_room, NR, &t);
+                if (i < blocks - 1)
+                    continue;
+                const int32_t error = deliver_tile(g, o->image, at, out, &t);
                 if (error)
                     return error;
             }

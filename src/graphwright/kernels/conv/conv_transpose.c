@@ -127,8 +127,9 @@ static int32_t finish(const struct transposed *t, const struct part *p) {
         return 0;
     if (t->hook.call) { /* a hook stores the result itself, so y is NULL */
         interleave(t, p, t->tile, pitch);
-        return call_hook(&t->hook, t->tile + first, pitch, p->batch, channel, p->rows,
-                         (p->oz * s->oh + p->oy) * s->ow + ox0 + first, last - first);
+        const int64_t pixel = (p->oz * s->oh + p->oy) * s->ow + ox0 + first;
+        return call_hook(&t->hook, t->tile + first, pitch, p->batch,
+                         (struct area){channel, p->rows, pixel, last - first});
     }
     float *y =
         t->y + p->batch * s->y_batch + channel * s->y_channel + p->oz * s->y_depth + p->oy * s->y_row + ox0;

@@ -287,8 +287,8 @@ GW_KERNEL(gw_depthwise_f32) {
         };
         compute_unit(&g, &u);
         if (hook.call) {
-            const int64_t cols = rows * s->ow, at = (oz * s->oh + row) * s->ow;
-            const int32_t error = call_hook(&hook, g.out, cols, image, channel, 1, at, cols);
+            const struct area at = {channel, 1, (oz * s->oh + row) * s->ow, rows * s->ow};
+            const int32_t error = call_hook(&hook, g.out, at.cols, image, at);
             if (error)
                 return error;
         } else if (!direct) {

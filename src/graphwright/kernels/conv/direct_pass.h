@@ -77,7 +77,8 @@ static int32_t store_blocked(const struct pass *p, float *tile, int64_t block, i
     const int64_t total = p->o->group * g->blocks + block;
     const int64_t batch = g->nhwc ? p->o->image : p->o->image * g->s.groups * g->blocks + total;
     if (g->hook.call)
-        return call_hook(&g->hook, tile, VL, batch, pixel, pixels, g->nhwc ? total * VL : 0, VL);
+        return call_hook(&g->hook, tile, VL, batch,
+                         (struct area){pixel, pixels, g->nhwc ? total * VL : 0, VL});
     to += channel_offset(&g->s, p->o->group, block, g->blocks);
     for (int64_t i = 0; i < pixels; i++)
         vf_store(to + i * g->s.y_w, vf_load(tile + i * VL));
@@ -93,7 +94,7 @@ static int32_t store_planar(const struct pass *p, float *tile, int64_t block, in
     float rows[VL * HELD_PIXELS] __attribute__((aligned(64)));
     if (g->hook.call) {
         unblock_row(rows, ld, tile, channels, pixels);
-        return call_hook(&g->hook, rows, ld, p->o->image, channel, channels, pixel, pixels);
+        return call_hook(&g->hook, rows, ld, p->o->image, (struct area){channel, channels, pixel, pixels});
     }
     if (g->s.y_w == 1 && g->s.split_h == 1) {
         unblock_row(to + channel * g->s.y_c, g->s.y_c, tile, channels, pixels);

@@ -15,6 +15,12 @@ struct block {
     int64_t image, group, tile0, tile1, panel0, panel1;
 };
 
+/* Planes of an image: the first pixel, and the elements between planes, depths, rows and columns. */
+struct image {
+    const ELEMENT *x;
+    int64_t planes, c, d, h, w;
+};
+
 /* Whether some tap of some pixel of y is outside the image. */
 static int reads_padding(const struct ARGS *s) {
     const int64_t behind = (s->od - 1) * s->stride_d - s->pad_front + (s->kd - 1) * s->dilation_d;
@@ -67,13 +73,11 @@ GW_INLINE void copy_windows(const ELEMENT *from, int64_t from_c, int64_t step, i
                 to[tap * NR + i] = from[i * step + tap];
 }
 
-/* Packs the windows of cols pixels of y, from pixel `at` on, from the image x to the panel
- * to[plane][tap][NR]. */
-GW_INLINE void gather_runs(const struct ARGS *s, const ELEMENT *x, int64_t x_c, int64_t x_d, int64_t x_h,
-                           int64_t x_w, int64_t at, int64_t cols, int64_t planes, ELEMENT *to) {
+/* Packs the windows of cols pixels of y, from pixel `at` on, to the panel to[plane][tap][NR]. */
+GW_INLINE void gather_runs(const struct ARGS *s, struct image m, int64_t at, int64_t cols, ELEMENT *to) {
     const int64_t taps = s->kd * s->kh * s->kw;
     const int dense =
-        s->stride_w > 2 && s->dilation_w == 1 && x_w == 1; /* the taps of a window row are contiguous in x */
+        s->stride_w > 2 && s->dilation_w == 1 && m.w == 1; /* the taps of a window row are contiguous in x */
     for (int64_t col = 0, n; col < cols; col += n) {
         const int64_t row = quotient(at + col, s->ow), ox = at + col - row * s->ow;
         const int64_t oz = quotient(row, s->oh), oy = row - oz * s->oh;
@@ -85,7 +89,7 @@ GW_INLINE void gather_runs(const struct ARGS *s, const ELEMENT *x, int64_t x_c, 
                 int64_t x0 = ox * s->stride_w - s->pad_left;
                 if (dense && z >= 0 && z < s->d && y >= 0 && y < s->h && x0 >= 0 &&
                     x0 + (n - 1) * s->stride_w + s->kw <= s->w) {
-                    copy_windows(x + z * x_d + y * x_h + x0, x_c, s->stride_w, n, s->kw, planes,
+                    copy_windows(m.x + z * m.d + y * m.h + x0, m.c, s->stride_w, n, s->kw, m.planes,
                                  to + tap * NR + col, taps * NR);
                     tap += s->kw;
                     continue;
@@ -97,8 +101,8 @@ GW_INLINE void gather_runs(const struct ARGS *s, const ELEMENT *x, int64_t x_c, 
                     const int64_t first = x0 < 0 ? ceildiv(-x0, s->stride_w) : 0;
                     const int64_t last = smaller(n, ceildiv(s->w - x0, s->stride_w));
                     if (first < last)
-                        copy_runs(x + z * x_d + y * x_h + (x0 + first * s->stride_w) * x_w, x_c,
-                                  s->stride_w * x_w, last - first, planes, to + tap * NR + col + first,
+                        copy_runs(m.x + z * m.d + y * m.h + (x0 + first * s->stride_w) * m.w, m.c,
+                                  s->stride_w * m.w, last - first, m.planes, to + tap * NR + col + first,
                                   taps * NR);
                 }
             }

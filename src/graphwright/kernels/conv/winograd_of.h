@@ -194,8 +194,8 @@ static int32_t OF(output_run)(const struct conv *g, const struct unit *o, const 
     /* rows of pixels are contiguous if the run covers the width of the image */
     const int64_t lines = width == s->ow ? height : 1, batch = o->image * g->out_blocks + block;
     for (int64_t y = 0; y < height; y += lines) {
-        const int32_t error =
-            call_hook(&g->hook, pixels + y * to_h, VL, batch, (y0 + y) * s->ow + x0, lines * width, 0, VL);
+        const struct area at = {(y0 + y) * s->ow + x0, lines * width, 0, VL};
+        const int32_t error = call_hook(&g->hook, pixels + y * to_h, VL, batch, at);
         if (error)
             return error;
     }

@@ -104,18 +104,18 @@ static void read_columns(const struct byte_gemm_args *s, const struct batch *p, 
 /* Subtracts the contribution of the zero points of rows (unless all rows share one) and of columns from a
  * tile. row_sums: sums of the rows of A. */
 static void shift_tile(const struct byte_gemm_args *s, const struct batch *p, const struct columns *columns,
-                       int64_t row, int64_t rows, int64_t vectors, const int32_t *row_sums, int32_t *tile,
-                       int64_t ld) {
+                       struct area at, const int32_t *row_sums, const struct byte_tile *t) {
+    const int64_t vectors = ceildiv(at.cols, VL);
     int32_t zeros[MOST_TILE_ROWS], sums[MOST_TILE_ROWS];
-    for (int64_t r = 0; r < rows; r++)
-        zeros[r] = zero_of_row(s, p, row + r);
+    for (int64_t r = 0; r < at.rows; r++)
+        zeros[r] = zero_of_row(s, p, at.row + r);
     if (s->za_m)
-        subtract_products(tile, ld, rows, vectors, zeros, columns->sums);
+        subtract_products(t->to, t->to_ld, at.rows, vectors, zeros, columns->sums);
     if (!columns->shifted)
         return;
-    for (int64_t r = 0; r < rows; r++)
+    for (int64_t r = 0; r < at.rows; r++)
         sums[r] = (int32_t)((uint32_t)row_sums[r] - (uint32_t)s->k * (uint32_t)zeros[r]);
-    subtract_products(tile, ld, rows, vectors, sums, columns->zeros);
+    subtract_products(t->to, t->to_ld, at.rows, vectors, sums, columns->zeros);
 }
 
 /* Stores the first cols columns of the rows of a tile. */
@@ -125,13 +125,12 @@ static void store_tile(const int32_t *tile, int64_t rows, int64_t cols, int32_t 
 }
 
 /* Passes a finished tile to the hook, or stores it if it is not in the output yet. */
-static int32_t deliver_tile(const struct gemm *g, const struct block *o, const struct batch *p, int64_t row,
-                            int64_t rows, int64_t col, int64_t cols, int32_t *out,
-                            const struct byte_tile *t) {
+static int32_t deliver_tile(const struct gemm *g, const struct block *o, const struct batch *p,
+                            struct area at, int32_t *out, const struct byte_tile *t) {
     if (g->hook.call)
-        return call_hook(&g->hook, out, NR, o->batch0 * g->s.batch1 + o->batch1, row, rows, col, cols);
+        return call_hook(&g->hook, out, NR, o->batch0 * g->s.batch1 + o->batch1, at);
     if (t->to == out)
-        store_tile(out, rows, cols, p->c + row * g->s.c_m + col, g->s.c_m);
+        store_tile(out, at.rows, at.cols, p->c + at.row * g->s.c_m + at.col, g->s.c_m);
     return 0;
 }
 
@@ -161,6 +160,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *s
         read_columns(s, &p, b, col, cols, &columns);
         for (int64_t i = 0; i < count; i++) {
             const int64_t row = row_of[i], rows = row_of[i + 1] - row;
+            const struct area at = {row, rows, col, cols};
             struct byte_tile t = {.from = columns.start, .to = out, .to_ld = NR};
             t.ahead = next + i * ceildiv(quads * 4, RUN) * lines * 64; /* a share of the next panel */
             t.ahead_lines = lines;
@@ -170,8 +170,8 @@ static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *s
             }
             run_byte_tile(g->unit, height, rows, vectors, quads, scratch + i * tile_bytes, b + PANEL_ROW, &t);
             if (s->za_m || columns.shifted)
-                shift_tile(s, &p, &columns, row, rows, vectors, row_sums + i * height, t.to, t.to_ld);
-            const int32_t error = deliver_tile(g, o, &p, row, rows, col, cols, out, &t);
+                shift_tile(s, &p, &columns, at, row_sums + i * height, &t);
+            const int32_t error = deliver_tile(g, o, &p, at, out, &t);
             if (error)
                 return error;
         }

@@ -80,6 +80,7 @@ static int32_t run_line(const struct gemm *g, const struct block *o, float *scra
     l.vector += l.is_row ? a : b;
     for (int64_t at = first, cells; at < last; at += cells) {
         cells = smaller(last - at, LINE);
+        const struct room to = {out, cells};
         if (l.matrix_k == 1 && l.vector_k == 1)
             dot_products(l.matrix + at * l.cell, l.cell, cells, l.vector, k, out);
         else
@@ -87,22 +88,20 @@ static int32_t run_line(const struct gemm *g, const struct block *o, float *scra
         for (int64_t i = 0; g->scale != 1 && i < cells; i++)
             out[i] *= g->scale;
         if (g->bias)
-            add_rows(g->bias + at * l.bias, 0, l.bias, 1, cells, out, cells);
+            add_rows(g->bias + at * l.bias, 0, l.bias, 1, cells, to);
         if (g->residual)
-            add_rows(residual_at(g, o, 0, 0) + at * l.residual, 0, l.residual, 1, cells, out, cells);
+            add_rows(residual_at(g, o, 0, 0) + at * l.residual, 0, l.residual, 1, cells, to);
         const struct tile t = {
             .to = out, .to_ld = cells, .relu = g->s.act == 1, .clip = g->s.act == 2 ? g->clip : NULL};
         if (t.relu || t.clip)
             activate(1, ceildiv(cells, VL), &t);
-        const int64_t rows = l.is_row ? 1 : cells, cols = l.is_row ? cells : 1;
-        const int64_t batch = o->batch0 * g->s.batch1 + o->batch1;
         if (!g->hook.call) {
-            float *c = g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1 + at * l.result;
-            store_tile(out, cells, 1, cells, c, 0, l.result);
+            store_tile(to, 1, cells, cell_of(g, o, 0, 0) + at * l.result, 0, l.result);
             continue;
         }
-        const int32_t error =
-            call_hook(&g->hook, out, cols, batch, l.is_row ? 0 : at, rows, l.is_row ? at : 0, cols);
+        const struct area area = l.is_row ? (struct area){0, 1, at, cells} : (struct area){at, cells, 0, 1};
+        const int64_t batch = o->batch0 * g->s.batch1 + o->batch1;
+        const int32_t error = call_hook(&g->hook, out, area.cols, batch, area);
         if (error)
             return error;
     }
@@ -119,25 +118,29 @@ static int is_short(const struct gemm *g) {
                             (g->packed || g->s.b_n == 1));
 }
 
-/* Computes rows of panels [p0, p1), a few at a time, so that cache lines stay in L1 until they are full. */
-static void short_rows(const struct gemm *g, const float *a, const float *b, int64_t p0, int64_t p1,
-                       int64_t rows, float *out, int64_t ld) {
+/* Computes rows of a block, a few at a time, so that cache lines stay in L1 until they are full. */
+static void short_rows(const struct gemm *g, const struct block *o, int64_t row, int64_t rows,
+                       struct room to) {
     enum { ROW_GROUP = 16 };
+    const float *a = row_of_a(g, o, row, 0);
+    const float *b = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
+    float *out = to.at;
     if (is_narrow(g)) {
         for (int64_t r = 0; r < rows; r++)
-            dot_products(b, g->s.b_n, g->s.n, a + r * g->s.a_m, g->s.k, out + r * ld);
+            dot_products(b, g->s.b_n, g->s.n, a + r * g->s.a_m, g->s.k, out + r * to.pitch);
         return;
     }
     short_fn *const run = short_of[g->s.k - 1];
-    const int64_t col0 = column(g, p0);
+    const int64_t col0 = column(g, o->panel0);
     for (int64_t r = 0; r < rows; r += ROW_GROUP) {
         const float *a_at = a + r * g->s.a_m;
         const int64_t now = smaller(rows - r, ROW_GROUP);
         if (!g->packed)
-            run(a_at, g->s.a_m, g->s.a_k, b + col0, g->s.b_k, now, column(g, p1) - col0, out + r * ld, ld);
-        for (int64_t p = p0; g->packed && p < p1; p++)
+            run(a_at, g->s.a_m, g->s.a_k, b + col0, g->s.b_k, now, column(g, o->panel1) - col0,
+                out + r * to.pitch, to.pitch);
+        for (int64_t p = o->panel0; g->packed && p < o->panel1; p++)
             run(a_at, g->s.a_m, g->s.a_k, b + p * g->s.k * NR, NR, now, column(g, p + 1) - column(g, p),
-                out + r * ld + column(g, p) - col0, ld);
+                out + r * to.pitch + column(g, p) - col0, to.pitch);
     }
 }
 
@@ -148,35 +151,35 @@ static int32_t run_short(const struct gemm *g, const struct block *o, float *scr
     (void)scratch;
     float out[LINE + VL] __attribute__((aligned(64))), room[2 * (LINE + VL)] __attribute__((aligned(64)));
     const int64_t tiles = ceildiv(g->s.m, MR), last = part_begin(g->s.m, o->tile1, tiles);
-    const float *a = g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1;
-    const float *b = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
-    float *c = g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1;
     const int direct =
         !g->hook.call && !g->bias && !g->residual && !g->s.act && g->scale == 1 && g->s.c_n == 1;
-    for (int64_t p = o->panel0, next; p < o->panel1; p = next) {
-        next = smaller(o->panel1, p + (direct && !g->packed ? o->panel1 : PANELS));
-        const int64_t col = column(g, p), cols = column(g, next) - col, pitch = ceildiv(cols, VL) * VL;
+    struct block part = *o; /* some of its panels */
+    for (; part.panel0 < o->panel1; part.panel0 = part.panel1) {
+        part.panel1 = smaller(o->panel1, part.panel0 + (direct && !g->packed ? o->panel1 : PANELS));
+        const int64_t col = column(g, part.panel0), cols = column(g, part.panel1) - col;
+        const int64_t pitch = ceildiv(cols, VL) * VL;
         for (int64_t row = part_begin(g->s.m, o->tile0, tiles), rows; row < last; row += rows) {
             rows = direct ? last - row : smaller(last - row, LINE / pitch);
-            short_rows(g, a + row * g->s.a_m, b, p, next, rows, direct ? c + row * g->s.c_m + col : out,
-                       direct ? g->s.c_m : pitch);
+            const struct area at = {row, rows, col, cols};
+            const struct room sums = {out, pitch};
+            short_rows(g, &part, row, rows, direct ? (struct room){cell_of(g, o, row, col), g->s.c_m} : sums);
             if (direct)
                 continue;
             for (int64_t i = 0; g->scale != 1 && i < rows * pitch; i += VL)
                 vf_store(out + i, vf_load(out + i) * vf_set1(g->scale));
             struct tile t = {.to = out};
-            set_addends(g, o, row, rows, col, cols, 0, room, pitch, &t);
+            set_addends(g, o, at, 0, (struct room){room, pitch}, &t);
             if (t.added)
-                add_rows(t.added, t.added_ld, 1, rows, cols, out, pitch);
+                add_rows(t.added, t.added_ld, 1, rows, cols, sums);
             if (t.row)
-                add_rows(t.row, 0, 1, rows, cols, out, pitch);
+                add_rows(t.row, 0, 1, rows, cols, sums);
             if (t.column)
-                add_rows(t.column, t.column_ld, 0, rows, cols, out, pitch);
+                add_rows(t.column, t.column_ld, 0, rows, cols, sums);
             t = (struct tile){
                 .to = out, .to_ld = pitch, .relu = g->s.act == 1, .clip = g->s.act == 2 ? g->clip : NULL};
             if (t.relu || t.clip)
                 activate(rows, pitch / VL, &t);
-            const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, pitch, &t);
+            const int32_t error = deliver_tile(g, o, at, sums, &t);
             if (error)
                 return error;
         }

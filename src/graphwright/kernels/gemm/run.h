@@ -22,11 +22,6 @@ static const float *pack_panel(const struct gemm *g, const struct block *o, int6
 static const float *next_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
                                const float *b);
 
-/* The address of a row of A that is read in place. */
-static const float *row_of_a(const struct gemm *g, const struct block *o, int64_t row, int64_t k0) {
-    return g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1 + row * g->s.a_m + k0 * g->s.a_k;
-}
-
 /* The number of products that share A and are computed together. A row of their tiles holds one row of each
  * product, one after the other. */
 static int results_of(const struct gemm *g) { return g->second ? 2 : 1; }
@@ -107,6 +102,8 @@ static int32_t run_panel(const struct gemm *g, const struct block *o, const stru
     }
     for (int64_t i = 0; i < count; i++) {
         const int64_t row = w->row_of[i], rows = w->row_of[i + 1] - row, first = w->row_of[i - i % w->held];
+        const struct area at = {row, rows, col, cols};
+        const struct room out = {w->out + (row - first) * w->pitch + result * NR, w->pitch};
         float *a = w->a_tiles + i * w->tile_rows * A_PITCH;
         if (is_first && !w->in_place) /* right before the first use, so that it is in the cache */
             pack_tile(g, o, row, rows, k0, depth, a);
@@ -117,13 +114,12 @@ static int32_t run_panel(const struct gemm *g, const struct block *o, const stru
         else
             fetch_b(g, next, i, count, depth, &t);
         if (kb == 0 || kb == w->k_blocks - 1)
-            set_addends(g, o, row, rows, col, cols, whole, w->room, NR, &t);
+            set_addends(g, o, at, whole, (struct room){w->room, NR}, &t);
         add_partial_sums(sum, NR, kb == 0, kb == w->k_blocks - 1, &t);
         if (kb == 0 && w->fetched)
             fetch_later_residual(g, o, w, p, i);
         if (kb == w->k_blocks - 1)
-            set_destination(g, o, row, col, whole, w->out + (row - first) * w->pitch + result * NR, w->pitch,
-                            &t);
+            set_destination(g, o, at, whole, out, &t);
         if (w->in_place)
             run_tile_in_place(rows, ceildiv(cols, VL), depth, row_of_a(g, o, row, k0), g->s.a_m, b, ldb, &t);
         else
@@ -131,8 +127,8 @@ static int32_t run_panel(const struct gemm *g, const struct block *o, const stru
         const int is_held = (i + 1) % w->held && i + 1 < count;
         if (kb < w->k_blocks - 1 || !is_last || is_held)
             continue;
-        const int64_t now = row + rows - first;
-        const int32_t error = deliver_tile(g, o, first, now, col, cols, w->out, w->pitch, &t);
+        const struct area held = {first, row + rows - first, col, cols};
+        const int32_t error = deliver_tile(g, o, held, (struct room){w->out, w->pitch}, &t);
         if (error)
             return error;
     }
@@ -199,20 +195,23 @@ static int32_t run_few_rows(const struct gemm *g, const struct block *o, const f
                 const float *b = packed_panel(g, o, result, p, k0);
                 for (int64_t i = 0; i < groups; i++) { /* each prefetches its share */
                     const int64_t row = part_begin(m, i, groups), rows = part_begin(m, i + 1, groups) - row;
-                    float *sum = sums + row * span, *to = out + row * pitch;
+                    const struct area at = {row, rows, col, cols};
+                    const struct room to = {out + row * pitch, pitch};
+                    float *sum = sums + row * span;
                     struct tile t = {.to = sum, .to_ld = span};
                     const float *next = kb + 1 < k_blocks ? b + depth * NR : behind;
                     t.ahead = groups > 1 ? next + depth * NR / groups * i : b + STREAM_AHEAD;
                     t.ahead_lines = ceildiv(UNROLL * NR / 16, groups);
                     if (kb == 0 || kb == k_blocks - 1)
-                        set_addends(g, o, row, rows, col, cols, cols == span, room, span, &t);
+                        set_addends(g, o, at, cols == span, (struct room){room, span}, &t);
                     add_partial_sums(sum, span, kb == 0, kb == k_blocks - 1, &t);
                     if (kb == k_blocks - 1)
-                        set_destination(g, o, row, col, cols == span, to + result * span, pitch, &t);
+                        set_destination(g, o, at, cols == span, (struct room){to.at + result * span, pitch},
+                                        &t);
                     stream_of[rows - 1][now > 1](depth, a + row * lda + k0, lda, b, k * NR, &t);
                     if (kb < k_blocks - 1 || !is_last)
                         continue;
-                    const int32_t error = deliver_tile(g, o, row, rows, col, cols, to, pitch, &t);
+                    const int32_t error = deliver_tile(g, o, at, to, &t);
                     if (error)
                         return error;
                 }

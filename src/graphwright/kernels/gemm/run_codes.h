@@ -49,10 +49,11 @@ static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o
         for (int64_t row = 0; row < m; row += CODES_GROUP) {
             const int64_t rows = smaller(m - row, CODES_GROUP);
             struct tile t = {.added = NULL};
-            set_addends(g, o, row, rows, col, cols, cols == NR, room, NR, &t);
-            set_destination(g, o, row, col, cols == NR, out, NR, &t);
+            const struct area at = {row, rows, col, cols};
+            set_addends(g, o, at, cols == NR, (struct room){room, NR}, &t);
+            set_destination(g, o, at, cols == NR, (struct room){out, NR}, &t);
             stream_codes[q->width][rows - 1](q, p, k, a + row * lda, lda, sums + row * q->blocks, &t);
-            const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, NR, &t);
+            const int32_t error = deliver_tile(g, o, at, (struct room){out, NR}, &t);
             if (error)
                 return error;
         }
@@ -96,10 +97,11 @@ static int32_t multiply_bytes(const struct gemm *g, const struct block *o, int64
         const struct byte_rows a = {bytes->bytes + i * bytes->pitch, bytes->scales + i * q->blocks,
                                     bytes->sums + i * q->blocks, bytes->pitch};
         struct tile t = {.added = NULL};
-        set_addends(g, o, row, count, col, cols, cols == NR, room, NR, &t);
-        set_destination(g, o, row, col, cols == NR, out, NR, &t);
+        const struct area at = {row, count, col, cols};
+        set_addends(g, o, at, cols == NR, (struct room){room, NR}, &t);
+        set_destination(g, o, at, cols == NR, (struct room){out, NR}, &t);
         stream_bytes[q->width][count - 1](q, p, &a, &t);
-        const int32_t error = deliver_tile(g, o, row, count, col, cols, out, NR, &t);
+        const int32_t error = deliver_tile(g, o, at, (struct room){out, NR}, &t);
         if (error)
             return error;
     }

@@ -19,11 +19,15 @@ GW_INLINE struct hook hook_after(void *const *buf, int64_t operands, const int64
     return hook;
 }
 
-/* Passes a finished tile [rows x cols] at (batch, row, col) to the hook: float, or int32_t of kernels of
- * bytes. Adjacent rows are ld elements apart. */
-GW_INLINE int32_t call_hook(const struct hook *hook, void *tile, int64_t ld, int64_t batch, int64_t row,
-                            int64_t rows, int64_t col, int64_t cols) {
-    return hook->call(hook->buf, hook->arg, tile, ld, batch, row, rows, col, cols);
+/* Rows [row, row + rows) and columns [col, col + cols) of a matrix. */
+struct area {
+    int64_t row, rows, col, cols;
+};
+
+/* Passes the finished tile of an area of matrix `batch` to the hook: float, or int32_t of kernels of bytes.
+ * Adjacent rows are ld elements apart. */
+GW_INLINE int32_t call_hook(const struct hook *hook, void *tile, int64_t ld, int64_t batch, struct area at) {
+    return hook->call(hook->buf, hook->arg, tile, ld, batch, at.row, at.rows, at.col, at.cols);
 }
 
 #endif

@@ -48,6 +48,50 @@ def test_what_exporters_to_older_opsets_write(
     compare(op_type, [np.asarray(feed) for feed in feeds], tuple(outputs), **attributes)
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("size", [(3, 4), (1, 2), (2, 1)])
+@pytest.mark.parametrize("constants", [(), (3,), (1, 2, 3)])
+def test_crops_of_images(mode: str, size: tuple[int, int], constants: tuple[int, ...]) -> None:
+    boxes = rng.uniform(-0.3, 1.3, (5, 4)).astype(np.float32)
+    boxes[0] = (0, 0, 1, 1)
+    feeds = [IMAGE, boxes, whole(0, 1, 1, 0, 1, dtype=np.int32), whole(*size, dtype=np.int32)]
+    compare("CropAndResize", feeds, constants=constants, mode=mode, extrapolation_value=-3.0)
+    compare("CropAndResize", [IMAGE[:, :, :1], *feeds[1:]], constants=constants, mode=mode)
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize(
+    "attributes", [{"size": 2}, {"size": 3, "step": 2, "dim": 1}, {"size": 1, "dim": -3}]
+)
+def test_windows_along_an_axis(attributes: dict[str, int], symbolic: bool) -> None:
+    compare("UnfoldTensor", [X], symbolic=symbolic, **attributes)
+    compare("UnfoldTensor", [whole(*range(30)).reshape(2, 3, 5)], symbolic=symbolic, **attributes)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("length", [1, 2, 9])
+def test_repeated_tokens_are_blocked(size: int, length: int) -> None:
+    compare("NGramRepeatBlock", [rng.integers(0, 3, (4, length)), normal(4, 6)], ngram_size=size)
+
+
+def test_products_of_integers_of_16_bits() -> None:
+    a, b = (rng.integers(-(2**15), 2**15, (2, *shape)).astype(np.int16) for shape in ((3, 4), (4, 5)))
+    compare("MatMulInteger16", [a, b])
+
+
+@pytest.mark.parametrize("constants", [(1,), (1, 2)])
+@pytest.mark.parametrize("attributes", [{}, {"strides": [2, 2], "output_padding": [1, 0]}])
+def test_transposed_convolutions_with_pads_from_an_operand(
+    attributes: dict[str, Any], constants: tuple[int, ...]
+) -> None:
+    feeds = [IMAGE, normal(3, 2, 3, 3), whole(0, 1, 2, 1), normal(2)]
+    compare("ConvTransposeWithDynamicPads", feeds, constants=constants, tolerance=5e-5, **attributes)
+
+
+def test_the_sample_op() -> None:
+    compare("SampleOp", [X])
+
+
 def test_a_matrix_without_an_inverse_leaves_the_others() -> None:
     matrices = np.array([[[1, 2], [2, 4]], [[2, 0], [0, 4]]], np.float32)
     node = helper.make_node("Inverse", ["x"], ["y"], domain=DOMAIN)

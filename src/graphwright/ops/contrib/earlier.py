@@ -1,26 +1,35 @@
-"""Import of ops that ONNX Runtime had before ONNX (exporters to old opsets write them), and of CDist."""
+"""Import of ops that ONNX Runtime had before ONNX (exporters to old opsets write them), and of CDist,
+ConvTransposeWithDynamicPads and SampleOp.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.types import I64
-from graphwright.ops.contrib.common import contribute, scalar
+from graphwright.ops.contrib.common import WithInputs, contribute, scalar
 from graphwright.ops.core.binary import Mul, Sub
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.common import rank_of, simple
 from graphwright.ops.core.gather_nd import GatherND
+from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.shape import Shape
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.split import Split
 from graphwright.ops.core.trilu import Trilu
 from graphwright.ops.core.unary import Sqrt
 from graphwright.ops.core.unique import Unique
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.grid_sample import GridSample
 
 
@@ -61,6 +70,20 @@ def _import_cdist(i: Importer) -> Any:
     return squares if metric == "sqeuclidean" else i.emit(Sqrt(), squares)
 
 
+def _import_conv_transpose(i: Importer) -> Any:
+    """Input 2 are the pads, which are cropped from the result."""
+    x, weight, pads, bias = i.input(0), i.input(1), i.optional(2), i.optional(3)
+    y = ConvTranspose.onnx["ConvTranspose", 1](WithInputs(i, (x, weight, bias)))
+    if pads is None:
+        return y
+    spatial = rank_of(x) - 2
+    starts, ends = i.emit(Split(2, 0, (spatial, spatial)), pads)
+    ends = i.emit(Sub(), i.emit(Shape(2), y), ends)
+    return i.emit(Slice(), y, starts, ends, i.const(np.arange(2, 2 + spatial)))
+
+
+contribute(Identity, SampleOp=simple(Identity))
+contribute(ConvTranspose, ConvTransposeWithDynamicPads=ranked(_import_conv_transpose))
 contribute(Trilu, Trilu=Trilu.onnx["Trilu", 14])
 contribute(GridSample, GridSample=GridSample.onnx["GridSample", 16])
 contribute(GatherND, GatherND=GatherND.onnx["GatherND", 11])

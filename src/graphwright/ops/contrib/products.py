@@ -1,4 +1,4 @@
-"""Import of ONNX Runtime's FusedMatMul, FusedGemm and FusedConv."""
+"""Import of ONNX Runtime's FusedMatMul, FusedGemm, FusedConv and MatMulInteger16."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter, Op
+from graphwright.ir.types import I32, U16, U32
 from graphwright.ops.contrib.common import added, contribute, scalar
 from graphwright.ops.core.binary import Mul
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.gemm import Gemm
@@ -63,6 +65,13 @@ def _import_matmul(i: Importer) -> Value:
     return product if factor == 1 else i.emit(Mul(), product, scalar(i, factor, product))
 
 
+def _import_integers(i: Importer) -> Value:
+    """The product of 16-bit integers, in i32, or in u32 if both are unsigned."""
+    dtype = U32 if {i.input(0).type.dtype, i.input(1).type.dtype} == {U16} else I32
+    product: Value = i.emit(MatMul(), *(as_dtype(i.builder, i.input(k), dtype) for k in (0, 1)))
+    return product
+
+
 def _import_gemm(i: OnnxImporter) -> Value:
     names, _ = _ACTIVATIONS.get(str(i.attr("activation", "")), ((), None))
     given = (i.attr(f"activation_{name}") for name in names)
@@ -76,5 +85,6 @@ def import_conv(i: OnnxImporter) -> Value:
 
 _GEMM, _CONV = Gemm.onnx["Gemm", 11], Conv.onnx["Conv", 1]
 contribute(MatMul, FusedMatMul=ranked(_import_matmul), TransposeMatMul=ranked(_import_matmul))
+contribute(MatMul, MatMulInteger16=_import_integers)
 contribute(Gemm, FusedGemm=_import_gemm)
 contribute(Conv, FusedConv=import_conv)

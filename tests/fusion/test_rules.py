@@ -237,7 +237,7 @@ def test_no_rule_overrules_legality() -> None:
 def test_faults_of_rules_name_them() -> None:
     with pytest.raises(PluginError, match="int is not a FusionRule"):
         register_fusion_rules(1)  # type: ignore[arg-type]
-    with pytest.raises(PluginError, match="has the name of one of graphwright"):
+    with pytest.raises(PluginError, match="graphwright itself has a fusion rule"):
         register_fusion_rules(FusionRule("row", "", reads_neg))
     with pytest.raises(PluginError, match="is not a valid name of a fusion rule"):
         register_fusion_rules(FusionRule("a b", "", reads_neg))

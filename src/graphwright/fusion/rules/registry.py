@@ -28,10 +28,10 @@ def register_fusion_rules(*rules: FusionRule) -> None:
         _require_sound(rule)
         known = _REGISTERED.get(rule.name)
         if known is not None and plugin_of(known.pattern) != plugin_of(rule.pattern):
-            message = f"fusion rule {rule.name!r} has the name of one of {plugin_of(known.pattern)}"
+            message = f"{plugin_of(known.pattern)} already has a fusion rule {rule.name!r}"
             raise _clash(message, rule)
         if any(rule.name == built_in.name for built_in in BUILT_IN):
-            raise _clash(f"fusion rule {rule.name!r} has the name of one of graphwright", rule)
+            raise _clash(f"graphwright itself has a fusion rule {rule.name!r}", rule)
         _REGISTERED[rule.name], _GUARDED[rule.name] = rule, _guarded(rule)
 
 

@@ -16,11 +16,11 @@ class OutputChannels:
 
     def weights_by_channel(self, weights: Array) -> Array:
         """``weights`` as a matrix with a row for each output channel."""
-        raise NotImplementedError(f"{type(self).__name__} implements OutputChannels without this method")
+        raise NotImplementedError(f"{type(self).__name__} must define weights_by_channel")
 
     def along_channels(self, scale: Array, weights: tuple[int, ...]) -> Array:
         """``scale``, an element per output channel, in a shape that broadcasts to that of ``weights``."""
-        raise NotImplementedError(f"{type(self).__name__} implements OutputChannels without this method")
+        raise NotImplementedError(f"{type(self).__name__} must define along_channels")
 
     def with_whole_bias(self) -> tuple[Self, float]:
         """This op with a bias that is added as it is, and the factor of the bias in this op."""

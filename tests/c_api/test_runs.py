@@ -136,7 +136,7 @@ def test_elements_of_all_widths(dtype: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, np.concatenate([given, given]))
 
 
-def test_scalars(tmp_path: Path) -> None:
+def test_scalars_run_and_other_ranks_are_rejected(tmp_path: Path) -> None:
     b = gw.GraphBuilder()
     b.output("y", b.add(b.input("x", "f32", ()), b.input("z", "f32", ())))
     with Model(saved(b.compile(OPTIONS), tmp_path)) as model:

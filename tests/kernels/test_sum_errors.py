@@ -47,7 +47,7 @@ def exact_conv(x: Array, w: Array, group: int) -> Array:
 
 @pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("rows", [1, 3, 8, 61])
-def test_long_products(rows: int, isa: str) -> None:
+def test_long_products_have_the_error_of_chained_sums(rows: int, isa: str) -> None:
     """4096 products of one sign of x; one accumulator has an error of 9e-7."""
     x, w = np.abs(RNG(0).standard_normal((rows, 4096))), RNG(1).standard_normal((4096, 160))
     x, w = x.astype(np.float32), w.astype(np.float32)
@@ -56,7 +56,7 @@ def test_long_products(rows: int, isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
-def test_long_convolutions(isa: str) -> None:
+def test_long_convolutions_have_the_error_of_chained_sums(isa: str) -> None:
     """864 products; one accumulator has an error of 5.3e-7."""
     x, w = np.abs(RNG(0).standard_normal((1, 96, 26, 26))), RNG(1).standard_normal((48, 96, 3, 3))
     x, w = x.astype(np.float32), w.astype(np.float32)

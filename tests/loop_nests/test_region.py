@@ -91,7 +91,7 @@ def compare(node: Node, module: Module, sizes: dict[str, int], seed: int = 0) ->
 
 
 @pytest.mark.parametrize("seed", range(300, 380))
-def test_random_regions(seed: int) -> None:
+def test_random_regions_equal_their_ops(seed: int) -> None:
     module = case(Random(seed), steps=20).module
     for node in fused_nodes(module):
         if not any(Trait.CONTRACTION in n.op.traits for n in node.regions[0]):
@@ -190,7 +190,9 @@ def test_long_sums_of_few_columns_are_several(length: int, loops_over_rows: list
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("shape", [(2, 3, 5), (1, 3, 1), (2, 0, 3), (0, 1, 2)])
-def test_reductions_over_all_sets_of_axes(axes: tuple[int, ...], keep: bool, shape: tuple[int, ...]) -> None:
+def test_reductions_over_all_sets_of_axes_equal_their_ops(
+    axes: tuple[int, ...], keep: bool, shape: tuple[int, ...]
+) -> None:
     kernel_of(ReduceSum(axes, keep), tensor(F32, *(size or symbol("empty") for size in shape)))
 
 

@@ -104,7 +104,7 @@ def test_resize_some_axes(policy: str) -> None:
         check(op, model, rng.random((2, *size), np.float32), None, None, np.array(wanted))
 
 
-def test_resize_crops() -> None:
+def test_resizing_crops_equals_the_reference() -> None:
     op = Resize("linear", "tf_crop_and_resize", axes=(1, 2), extrapolation=7.0)
     rng = np.random.default_rng(3)
     by_sizes = compiled(op, [("f32", (2, "H", "W")), ("f32", (4,)), None, ("i64", (2,))])
@@ -209,7 +209,7 @@ def test_numbers_that_elements_say() -> None:
 
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("dtype", ["f32", "i64", "bool", "u8"])
-def test_different_elements(dtype: str, ordered: bool) -> None:
+def test_unique_elements_equal_the_reference(dtype: str, ordered: bool) -> None:
     op = Unique(None, ordered)
     b = gw.GraphBuilder()
     for name, value in zip("yfic", b(op, b.input("x", dtype, ("N", 3))), strict=True):

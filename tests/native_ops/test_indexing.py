@@ -69,7 +69,7 @@ def data(rng: np.random.Generator, shape: Sequence[int], dtype: DType) -> Array:
 
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=3, deadline=None)
-def test_random_shapes(seed: int) -> None:
+def test_kernels_equal_references_on_random_shapes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     cases: list[Case] = []
     for dtype in rng.permutation(len(DTYPES))[:4]:

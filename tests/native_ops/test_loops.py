@@ -163,7 +163,7 @@ def test_nested_loops_with_branches(size: int) -> None:
 
 @pytest.mark.parametrize("out", [(0, 0), (1, 1)])
 @pytest.mark.parametrize(("axes", "flags"), [(None, None), ((0, 1), (0, 1)), ((1, 0), (1, 0))])
-def test_scans(axes: Any, flags: Any, out: tuple[int, int]) -> None:
+def test_scans_equal_references_and_copy_nothing(axes: Any, flags: Any, out: tuple[int, int]) -> None:
     proto = scanning(axes, flags, *out)
     shapes = [tuple(d.dim_value for d in i.type.tensor_type.shape.dim) for i in proto.graph.input]
     made = compare(proto, dict(zip(("s0", "x", "w"), (normal(*shape) for shape in shapes), strict=True)))

@@ -125,7 +125,7 @@ SIZES = (0, 1, 7, 20011)
 
 @settings(deadline=None, max_examples=25, derandomize=True)
 @given(loops(1, "", ["x", "z"]), st.sampled_from(("n", 64)))
-def test_random_loops(loop: tuple[Any, Run, int, int], width: int | str) -> None:
+def test_random_loops_equal_numpy(loop: tuple[Any, Run, int, int], width: int | str) -> None:
     made, run, carried, rows = loop
     names = [*(f"y{k}" for k in range(carried)), *(f"r{k}" for k in range(rows))]
     constants = [const(f"T{trips}", trips, np.int64) for trips in (0, 1, 2, 3, 7)]

@@ -60,7 +60,7 @@ def test_bits_are_those_of_the_format(x: Any, to: str, expected: list[float]) ->
     assert cast(x, to).astype(np.float64).tolist() == expected
 
 
-def test_shapes_stay() -> None:
+def test_bit_casts_keep_the_shape() -> None:
     assert cast(np.float32(1.0).reshape(()), "i32") == 1065353216
     assert cast(np.zeros((0, 3), np.float32), "i32").shape == (0, 3)
     turned = np.arange(6, dtype=np.float32).reshape(2, 3).T

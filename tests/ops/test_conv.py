@@ -68,7 +68,7 @@ def test_conv_transpose_is_that_of_onnx_runtime(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
 @pytest.mark.parametrize("stride, size", [(1, 7), (2, 7), (2, 8), (3, 5), (4, 9)])
-def test_auto_pad(auto_pad: str, stride: int, size: int) -> None:
+def test_auto_pad_equals_onnx_runtime(auto_pad: str, stride: int, size: int) -> None:
     attributes = {"auto_pad": auto_pad, "strides": [stride, 1]}
     compare("Conv", [draw(1, 2, size, 5), draw(3, 2, 3, 2, seed=1)], attributes, 11)
     compare("ConvTranspose", [draw(1, 2, size, 5), draw(2, 3, 4, 2, seed=1)], attributes, 11)

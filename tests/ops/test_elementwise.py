@@ -210,7 +210,7 @@ def test_integer_division_truncates(a: int, b: int, quotient: int) -> None:
 @pytest.mark.parametrize(
     ("base", "exponent", "power"), [(3, 4, 81), (2, -1, 0), (-1, -3, -1), (-1, -2, 1), (1, -5, 1), (0, 0, 1)]
 )
-def test_integer_powers(base: int, exponent: int, power: int) -> None:
+def test_integer_powers_are_truncated(base: int, exponent: int, power: int) -> None:
     arrays = [np.array([base], np.int32), np.array([exponent], np.int32)]
     assert run_reference(Pow(), arrays)[0].tolist() == [power]
 
@@ -244,7 +244,9 @@ CASTS = [(F32, I32, [1.9, -1.9, 0.0], [1, -1, 0]), (F32, BOOL, [0.0, -0.0, NAN, 
 
 
 @pytest.mark.parametrize(("source", "target", "values", "expected"), CASTS)
-def test_casts(source: Any, target: Any, values: list[Any], expected: list[Any]) -> None:
+def test_casts_truncate_wrap_and_overflow_to_infinity(
+    source: Any, target: Any, values: list[Any], expected: list[Any]
+) -> None:
     array = np.array(values, source.numpy)
     (actual,) = run_reference(Cast(target), [array])
     assert actual.dtype == target.numpy

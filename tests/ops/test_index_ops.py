@@ -106,7 +106,7 @@ def test_scatter_writes_a_copy_in_order() -> None:
     assert not x.any()
 
 
-def test_symbolic_shapes() -> None:
+def test_shapes_of_results_follow_symbolic_sizes() -> None:
     n = symbol("N")
     b, (x, rows, marks) = new_graph(
         Module(),

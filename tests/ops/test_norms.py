@@ -39,7 +39,7 @@ def standard(x: Any, axes: tuple[int, ...], epsilon: float) -> Any:
 
 @settings(deadline=None, max_examples=40)
 @given(SIZES, SIZES, st.sampled_from([1, 4, 7, 16]), st.sampled_from([1, 2]))
-def test_layer_normalization(n: int, m: int, k: int, count: int) -> None:
+def test_layer_normalization_follows_its_formula(n: int, m: int, k: int, count: int) -> None:
     x, scale, bias = normal(n, m, k), normal(*(m, k)[2 - count :]), normal(*(m, k)[2 - count :])
     axes = (1, 2)[2 - count :]
     op = LayerNormalization(-count, 1e-3, statistics=True)
@@ -56,7 +56,7 @@ def test_layer_normalization_of_16_bit_floats_is_computed_in_f32() -> None:
     np.testing.assert_allclose(y, standard(x.astype(np.float64), (1,), 1e-5), atol=2e-3)
 
 
-def test_rms_normalization() -> None:
+def test_rms_normalization_follows_its_formula() -> None:
     x, scale = normal(3, 4, 8), normal(4, 8)
     expected = x / np.sqrt((x * x).mean((1, 2), keepdims=True) + 1e-2) * scale
     np.testing.assert_allclose(run_reference(RMSNormalization(1, 1e-2), [x, scale])[0], expected, rtol=1e-12)
@@ -64,7 +64,7 @@ def test_rms_normalization() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(SIZES, SIZES, st.lists(SIZES, max_size=3))
-def test_batch_normalization(n: int, c: int, rest: list[int]) -> None:
+def test_batch_normalization_follows_its_formula(n: int, c: int, rest: list[int]) -> None:
     x = normal(n, c, *rest)
     scale, bias, mean, spread = normal(c), normal(c), normal(c), np.abs(normal(c)) + 0.1
     shape = (-1, *[1] * len(rest))
@@ -111,7 +111,7 @@ def test_statistics_of_layer_normalization_in_16_bits(stash_type: int, name: str
     np.testing.assert_allclose(z, wide / root * scale, rtol=5e-3, atol=5e-3)
 
 
-def test_instance_normalization() -> None:
+def test_instance_normalization_follows_its_formula() -> None:
     x, scale, bias = normal(2, 3, 4, 5), normal(3), normal(3)
     expected = standard(x, (2, 3), 1e-5) * scale[:, None, None] + bias[:, None, None]
     np.testing.assert_allclose(
@@ -119,7 +119,7 @@ def test_instance_normalization() -> None:
     )
 
 
-def test_group_normalization() -> None:
+def test_group_normalization_follows_its_formula() -> None:
     x, scale, bias = normal(2, 6, 4, 5), normal(6), normal(6) + 1
     rows = standard(x.reshape(2, 2, 60), (2,), 1e-5).reshape(x.shape)
     expected = rows * scale[:, None, None] + bias[:, None, None]

@@ -78,7 +78,7 @@ def test_lp_pool_is_that_of_onnx_runtime(pool: tuple[list[int], dict[str, Any]],
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
 @pytest.mark.parametrize("stride, size", [(1, 6), (2, 7), (2, 8), (3, 9)])
-def test_auto_pad(op_type: str, auto_pad: str, stride: int, size: int) -> None:
+def test_auto_pad_equals_onnx_runtime(op_type: str, auto_pad: str, stride: int, size: int) -> None:
     attributes = {"auto_pad": auto_pad, "kernel_shape": [3, 2], "strides": [stride, 1]}
     compare(op_type, [draw(1, 2, size, 5)], attributes, opset=11)
 
@@ -107,7 +107,7 @@ def test_nan_wins_and_pads_never_do() -> None:
 
 
 @pytest.mark.parametrize("op_type", ["GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"])
-def test_global_pools(op_type: str) -> None:
+def test_global_pools_equal_onnx_runtime(op_type: str) -> None:
     compare(op_type, [draw(2, 3, 4, 5)], {}, opset=11)
 
 

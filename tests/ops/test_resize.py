@@ -108,7 +108,7 @@ def test_three_spatial_axes() -> None:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_old_opsets(mode: str) -> None:
+def test_old_opsets_equal_onnx_runtime(mode: str) -> None:
     compare("Resize", [X, scales(1, 1, 2, 1.5)], {"mode": mode}, opset=10)
     compare("Upsample", [X, scales(1, 1, 2, 3)], {"mode": mode}, opset=9)
     compare("Upsample", [X], {"mode": mode, "scales": [1.0, 1.0, 2.0, 3.0]}, opset=7)

@@ -295,7 +295,7 @@ def test_imports_are_what_onnx_runtime_computes(
         ({"value_floats": (0.5, 1.5)}, np.array([0.5, 1.5], np.float32)),
     ],
 )
-def test_constants(attributes: dict[str, Any], expected: Any) -> None:
+def test_constants_keep_the_dtype_of_their_attribute(attributes: dict[str, Any], expected: Any) -> None:
     (y,) = imported(
         "Constant", [], {k: np.asarray(v) if k == "value" else v for k, v in attributes.items()}, 13
     )

@@ -146,7 +146,7 @@ def test_mel_weights_of_operands_that_are_computed() -> None:
     assert bins != bands
 
 
-def test_symbolic_shapes() -> None:
+def test_shapes_of_results_follow_symbolic_sizes() -> None:
     n, t = symbol("N"), symbol("T")
     b, (x, window) = new_graph(Module(), "main", [("x", tensor(F32, n, t, 1)), ("window", tensor(F32, 400))])
     assert b(DFT(), x).type == tensor(F32, n, t, 2)

@@ -258,7 +258,7 @@ def test_halves_are_computed_in_f32(dtype: Any) -> None:
     np.testing.assert_allclose(y.astype(np.float32), 16 * (1.75 * 4 + 1.75), rtol=4e-3)
 
 
-def test_symbolic_shapes() -> None:
+def test_shapes_of_results_follow_symbolic_sizes() -> None:
     n, h, w, r = symbol("N"), symbol("H"), symbol("W"), symbol("R")
     b, (x, grid, regions, images, boxes, scores, places) = new_graph(
         Module(),

@@ -178,7 +178,7 @@ def check_harmless(file: FileIO, position: int, change: bytes, path: Path) -> No
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1 << 20])
-def test_aligned_memory(size: int) -> None:
+def test_memory_of_any_size_is_aligned(size: int) -> None:
     memory = aligned_memory(size)
     assert len(memory) == size and not memory.readonly
     if size:

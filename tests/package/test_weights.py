@@ -213,13 +213,13 @@ def test_bad_offsets_and_sizes(position: int, value: object) -> None:
         lambda h: h["w"].update(data_offsets=[0]),
     ],
 )
-def test_bad_headers(change: Callable[[dict[str, Any]], object]) -> None:
+def test_bad_headers_are_rejected(change: Callable[[dict[str, Any]], object]) -> None:
     with pytest.raises(BadWeights):
         read_weights(changed(change))
 
 
 @pytest.mark.parametrize("length", [2**63, 2**64 - 1, 1000, 0])
-def test_bad_header_lengths(length: int) -> None:
+def test_bad_header_lengths_are_rejected(length: int) -> None:
     data = bytes(changed(lambda h: None))
     with pytest.raises(BadWeights):
         read_weights(memoryview(length.to_bytes(8, "little") + data[8:]))

@@ -41,7 +41,7 @@ def test_native_gives_what_the_references_give(seed: int, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(500, 512))
-def test_large_modules(seed: int, cache: Path) -> None:
+def test_large_modules_equal_their_references(seed: int, cache: Path) -> None:
     check(case(Random(seed), steps=40), Options(cache_dir=cache, streams=STREAMS[seed % 3], verify=True))
 
 

@@ -162,7 +162,9 @@ class TestDispatch:
         inputs = {"x": (FLOAT, None), "z": (FLOAT, None)}
         return gw.compile(onnx_model([node], inputs, {"y": (FLOAT, None)}), options=options)
 
-    def test_every_rank(self, any_rank: gw.Model, options: Options, tmp_path: Path) -> None:
+    def test_every_rank_has_a_case_and_others_are_rejected(
+        self, any_rank: gw.Model, options: Options, tmp_path: Path
+    ) -> None:
         any_rank.save(tmp_path / "late.om")
         for model in (any_rank, gw.load(tmp_path / "late.om", options=options)):
             assert isinstance(model.executor, DispatchExecutor)

@@ -216,7 +216,7 @@ def test_cache_explains_and_clears(tmp_path: Path) -> None:
 # -- the whole --------------------------------------------------------------------------------------------
 
 
-def test_help_teaches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_has_examples_and_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """On 80 columns, no text is cut, and no example is wrapped."""
     assert all(verb in graphwright("--help").stdout for verb in VERBS)
     for verb in VERBS:

@@ -59,7 +59,7 @@ def test_batches_between_gears_are_padded(network: Path) -> None:
 
 
 @pytest.mark.parametrize(("combine", "count"), [("zip", 2), ("product", 4)])
-def test_several_inputs(tmp_path: Path, combine: str, count: int) -> None:
+def test_gears_of_several_inputs_are_combined(tmp_path: Path, combine: str, count: int) -> None:
     path = tmp_path / "encoder.onnx"
     path.write_bytes(encoder())
     flags = ["--gears", "ids:1,8;1,4", "--gears", "mask:?,8;?,4", "--combine", combine]

@@ -119,7 +119,7 @@ def test_subclasses_of_tensors_are_kept() -> None:
     close((result.a, result.b), (call(pair.a), call(pair.b)))
 
 
-def test_nested_tensors() -> None:
+def test_nested_tensors_equal_pytorch() -> None:
     ragged = torch.nested.nested_tensor([torch.randn(2, 3), torch.randn(4, 3)], layout=torch.jagged)
     close(compiled(lambda x: x * 2)(ragged).unbind(), [2 * each for each in ragged.unbind()])
 
@@ -315,7 +315,7 @@ def test_products_of_i8(rows: int) -> None:
     torch.testing.assert_close(run(a, b), (a.int() @ b.int()) * scale)
 
 
-def test_inference_mode() -> None:
+def test_results_in_inference_mode_are_inference_tensors() -> None:
     model, x = nn.Linear(4, 4), torch.randn(2, 4)
     run = compiled(model)
     with torch.inference_mode():
@@ -351,7 +351,7 @@ def test_nested_compilation() -> None:
     close(compiled(lambda x: inner(x) * 2)(x), (x.sin() + 1) * 2)
 
 
-def test_deep_graphs() -> None:
+def test_deep_graphs_compile() -> None:
     def call(x: torch.Tensor) -> torch.Tensor:
         for k in range(600):
             x = x.sin() if k % 2 else x * 1.0001

@@ -66,7 +66,7 @@ def test_parameters_of_other_kinds() -> None:
         close(run(x), model(x))
 
 
-def test_shared_parameters() -> None:
+def test_changes_of_shared_parameters_are_noticed() -> None:
     model, x = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.randn(2, 4)
     model[1].weight = model[0].weight
     run = compiled(model)
@@ -216,7 +216,7 @@ def test_a_forked_process_runs_what_was_compiled() -> None:
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_released_parameters() -> None:
+def test_released_parameters_are_nan_and_named_in_errors() -> None:
     model, x = nn.Linear(700, 900), torch.randn(3, 700)
     expected, state = model(x).detach(), copy.deepcopy(model.state_dict())
     run = compiled(model, dynamic=False, options={"release_weights": True})

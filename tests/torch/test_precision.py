@@ -149,7 +149,9 @@ class Images(nn.Module):
 @pytest.mark.parametrize(
     ("dtype", "options"), [("bfloat16", {}), ("float16", {}), ("", {"precision": "bf16"})]
 )
-def test_convolutions(dtype: str, options: dict[str, str]) -> None:
+def test_convolutions_in_16_bits_have_the_error_of_rounded_operands(
+    dtype: str, options: dict[str, str]
+) -> None:
     torch.manual_seed(1)
     module, x = Images().eval(), torch.randn(2, 3, 33, 40)
     with torch.no_grad():
@@ -209,7 +211,7 @@ class Grouped(nn.Module):
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_integer_weights(make: Callable[[], nn.Module], dtype: torch.dtype) -> None:
+def test_integer_weights_give_the_product_in_f64(make: Callable[[], nn.Module], dtype: torch.dtype) -> None:
     torch.manual_seed(2)
     module = make().eval()
     k = module.weight.shape[1]
@@ -239,7 +241,7 @@ def test_packed_int8_product() -> None:
 @pytest.mark.parametrize(
     ("dtype", "options"), [("bfloat16", {}), ("float16", {}), ("", {"precision": "bf16"})]
 )
-def test_attention(dtype: str, options: dict[str, str]) -> None:
+def test_attention_in_16_bits_has_the_error_of_rounded_operands(dtype: str, options: dict[str, str]) -> None:
     torch.manual_seed(4)
     module, x = nn.TransformerEncoderLayer(64, 4, 100, batch_first=True).eval(), torch.randn(2, 37, 64)
 

@@ -195,7 +195,7 @@ def test_a_stage_beside_leaves_the_middle_where_it_is(page: Browser) -> None:
     assert abs(page.run(middle) - before) < 1
 
 
-def test_it_prints(page: Browser) -> None:
+def test_a_page_prints_as_pdf(page: Browser) -> None:
     page.run(f"{VIEW}.print(true)")
     assert page.run(COLOURS) > 4 and page.run(f"{VIEW}.canvas.width") == 1600
     page.run(f"{VIEW}.print(false)")

@@ -28,7 +28,7 @@ def props(node: onnx.NodeProto) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("stage", NAMES)
-def test_each_stage(stage: str, tmp_path: Path) -> None:
+def test_each_stage_is_a_valid_graph_with_all_sources(stage: str, tmp_path: Path) -> None:
     made = written(layers(3), tmp_path, stage)
     assert [len(made.graph.input), len(made.graph.output)] == [1, 1]
     sources = {name for node in made.graph.node for name in json.loads(props(node)["graphwright.sources"])}

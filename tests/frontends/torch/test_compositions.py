@@ -38,7 +38,7 @@ def filled(shape: tuple[int, ...], dtype: torch.dtype, seed: int, nan: bool = Fa
 
 @BOUNDED
 @given(SIZES, SIZES, st.integers(-2, 1), DTYPES, st.booleans(), st.booleans(), SEEDS)
-def test_order(
+def test_order_statistics_equal_pytorch(
     rows: int, columns: int, dim: int, dtype: torch.dtype, nan: bool, keepdim: bool, seed: int
 ) -> None:
     x = filled((rows, columns), dtype, seed, nan)
@@ -53,7 +53,9 @@ def test_order(
 
 @BOUNDED
 @given(SIZES, SIZES, st.integers(-2, 1), DTYPES, st.booleans(), SEEDS)
-def test_scans(rows: int, columns: int, dim: int, dtype: torch.dtype, nan: bool, seed: int) -> None:
+def test_scans_equal_pytorch(
+    rows: int, columns: int, dim: int, dtype: torch.dtype, nan: bool, seed: int
+) -> None:
     x = filled((rows, columns), dtype, seed, nan)
     equal(lambda x: torch.cummax(x, dim), x)
     equal(lambda x: torch.cummin(x % 4, dim), x)
@@ -63,7 +65,9 @@ def test_scans(rows: int, columns: int, dim: int, dtype: torch.dtype, nan: bool,
 
 @BOUNDED
 @given(st.integers(0, 17), SIZES, DTYPES, st.booleans(), st.booleans(), SEEDS)
-def test_search(size: int, count: int, dtype: torch.dtype, right: bool, narrow: bool, seed: int) -> None:
+def test_sorting_and_searching_equal_pytorch(
+    size: int, count: int, dtype: torch.dtype, right: bool, narrow: bool, seed: int
+) -> None:
     torch.manual_seed(seed)
     boundaries = torch.randint(-9, 9, (size,)).to(dtype).sort()[0]
     x = torch.randint(-9, 9, (count, 3)).to(dtype)
@@ -76,7 +80,7 @@ def test_search(size: int, count: int, dtype: torch.dtype, right: bool, narrow: 
 
 @BOUNDED
 @given(SIZES, SIZES, st.integers(0, 1), DTYPES, REDUCTIONS, st.booleans(), SEEDS)
-def test_scattering(
+def test_scattering_equals_pytorch(
     rows: int, columns: int, dim: int, dtype: torch.dtype, reduce: str, include_self: bool, seed: int
 ) -> None:
     torch.manual_seed(seed)
@@ -98,7 +102,7 @@ def test_scattering(
 
 @BOUNDED
 @given(SIZES, SIZES, st.sampled_from((0.0, 1.0, 2.0, 3.5, float("inf"))), SEEDS)
-def test_distances(rows: int, columns: int, p: float, seed: int) -> None:
+def test_distances_equal_pytorch(rows: int, columns: int, p: float, seed: int) -> None:
     torch.manual_seed(seed)
     a, b = torch.randn(2, rows, columns), torch.randn(2, 3, columns)
     equal(lambda a, b: torch.cdist(a, b, p), a, b)
@@ -107,7 +111,7 @@ def test_distances(rows: int, columns: int, p: float, seed: int) -> None:
 
 @BOUNDED
 @given(SIZES, SIZES, st.integers(1, 6), st.integers(1, 6), st.integers(0, 2), st.booleans(), SEEDS)
-def test_windows(
+def test_pooling_and_resizing_equal_pytorch(
     height: int, width: int, rows: int, columns: int, padding: int, ceil_mode: bool, seed: int
 ) -> None:
     torch.manual_seed(seed)
@@ -130,7 +134,7 @@ def test_windows(
 
 @BOUNDED
 @given(SIZES, st.sampled_from(("sum", "mean", "max")), st.booleans(), SEEDS)
-def test_embedding_bag(bags: int, mode: str, padded: bool, seed: int) -> None:
+def test_embedding_bags_equal_pytorch(bags: int, mode: str, padded: bool, seed: int) -> None:
     torch.manual_seed(seed)
     weight, indices = torch.randn(7, 5), torch.randint(0, 7, (11,))
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.randint(0, 12, (bags - 1,)).sort()[0]])
@@ -147,7 +151,7 @@ def test_nonzero_with_a_size(size: int) -> None:
     equal(lambda x: torch.ops.aten.nonzero_static(x, size=size, fill_value=-7), x)
 
 
-def test_histogram_counts() -> None:
+def test_histograms_equal_pytorch() -> None:
     x = torch.tensor([[-1.0, 0.0, 0.5, 1.0], [2.5, 3.0, 9.0, 10.0]])
     equal(lambda x: torch.histc(x, 7), x)
     equal(lambda x: torch.histc(x, 5, 0, 9), x)
@@ -192,7 +196,7 @@ def test_weights_of_windows_have_the_precision_of_the_elements(default: torch.dt
 
 @pytest.mark.parametrize("n", [1, 4, 5])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_frequencies(n: int, dtype: torch.dtype) -> None:
+def test_fourier_frequencies_equal_pytorch(n: int, dtype: torch.dtype) -> None:
     x = torch.ones(1, dtype=dtype)
     equal(lambda x: x * torch.fft.fftfreq(n, 0.3, dtype=dtype), x)
     equal(lambda x: x * torch.fft.rfftfreq(n, 0.3, dtype=dtype), x)
@@ -200,7 +204,7 @@ def test_frequencies(n: int, dtype: torch.dtype) -> None:
 
 @BOUNDED
 @given(st.sampled_from((1, 2, 5)), st.integers(1, 9), st.integers(1, 4), st.integers(0, 4), DTYPES, SEEDS)
-def test_windows_that_overlap(
+def test_unfolding_overlapping_windows_equals_pytorch(
     rows: int, size: int, step: int, more: int, dtype: torch.dtype, seed: int
 ) -> None:
     length = size + more * step + more % step

@@ -116,7 +116,7 @@ def check(found: Array, wanted: Array) -> None:
     causal=st.booleans(),
 )
 @settings(deadline=None, max_examples=60)
-def test_any_sizes(
+def test_any_sizes_match_float64(
     isa: Isa, batch: int, heads: tuple[int, int], queries: int, keys: int, depth: int, width: int, order: str,
     side: str, causal: bool,
 ) -> None:  # fmt: skip
@@ -220,7 +220,7 @@ def test_finite_masks_that_hide_all_give_means(isa: Isa, guard: Guard) -> None:
 @pytest.mark.parametrize("guard", list(Guard))
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("operand", [0, 1, 2])
-def test_special_values(isa: Isa, guard: Guard, special: float, operand: int) -> None:
+def test_nan_and_infinity_give_what_numpy_gives(isa: Isa, guard: Guard, special: float, operand: int) -> None:
     rng = np.random.default_rng(3)
     q, k, v = (np.abs(rng.standard_normal((1, 1, 20, 8))).astype(np.float32) for _ in range(3))
     (q, k, v)[operand][0, 0, 17, 3] = special

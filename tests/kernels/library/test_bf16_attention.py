@@ -50,7 +50,7 @@ def check(isa: Isa, sizes: Any, operands: Any = None, **more: Any) -> None:
 )
 @example(1, (1, 1), 13, 33, 550, 300, "heads inside", "end", False)
 @settings(deadline=None, max_examples=40)
-def test_any_sizes(
+def test_any_sizes_match_float64(
     isa: Isa, batch: int, heads: tuple[int, int], queries: int, keys: int, depth: int, width: int, order: str,
     side: str, causal: bool,
 ) -> None:  # fmt: skip
@@ -60,7 +60,7 @@ def test_any_sizes(
 
 @each_isa
 @pytest.mark.parametrize("softcap", [0.0, 2.5])
-def test_masks(isa: Isa, softcap: float) -> None:
+def test_masked_scores_match_float64(isa: Isa, softcap: float) -> None:
     mask = np.random.default_rng(1).standard_normal((2, 1, 33, 70)).astype(np.float32)
     mask[mask > 1] = -np.inf
     check(isa, (2, 4, 2, 33, 70, 20, 24), mask=mask, softcap=softcap)

@@ -100,7 +100,7 @@ def test_sums_wrap_without_overflow_of_signed_numbers(isa: Isa, capfd: pytest.Ca
 
 @each_isa
 @pytest.mark.parametrize("own", [False, True])
-def test_batches(isa: Isa, own: bool) -> None:
+def test_batches_are_exact(isa: Isa, own: bool) -> None:
     rng = np.random.default_rng(1)
     a, b = random_bytes(rng, np.uint8, 3, 10, 70), random_bytes(rng, np.int8, *([3] * own), 70, 60)
     Product(isa, a, b).check()

@@ -204,7 +204,7 @@ PATCHES = {
 @each_isa
 @pytest.mark.parametrize("planar", [False, True])
 @pytest.mark.parametrize("name", PATCHES)
-def test_long_strides(isa: Isa, name: str, planar: bool) -> None:
+def test_long_strides_match_float64(isa: Isa, name: str, planar: bool) -> None:
     window, h, w = PATCHES[name]
     x, weights, bias = operands(np.random.default_rng(7), 1, 1, 3, 20, h, w, window)
     case = Direct(isa, x, weights, bias, 1, window, planar=planar)
@@ -245,7 +245,7 @@ def test_results_in_planes(isa: Isa, planar: bool, cin: int, cout: int, size: in
     w=st.integers(1, 60), size=st.sampled_from([1, 3]), stride=st.integers(1, 2), at_end=st.booleans(),
 )  # fmt: skip
 @example(20, 64, 3, 9, 1, 1, True)
-def test_dense_planes(
+def test_results_in_dense_planes_match_float64(
     isa: Isa, cin: int, cout: int, h: int, w: int, size: int, stride: int, at_end: bool
 ) -> None:
     window = Window((size, size), (stride, stride), (size // 2,) * 4)

@@ -15,7 +15,7 @@ from tests.ops.ml.support import DTYPES, assert_same, compare, model_of, numbers
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [1, 3])
-def test_scalers(dtype: Any, count: int) -> None:
+def test_scalers_equal_onnx_runtime(dtype: Any, count: int) -> None:
     compare("Scaler", rows(4, 3, dtype=dtype), offset=numbers(count), scale=numbers(count, seed=2))
 
 
@@ -25,7 +25,7 @@ def test_scalers_round_doubles_last() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("norm", ["MAX", "L1", "L2"])
-def test_normalizers(dtype: Any, norm: str) -> None:
+def test_normalizers_equal_onnx_runtime(dtype: Any, norm: str) -> None:
     x = rows(5, 3, dtype=dtype)
     x[1], x[2] = 0, -np.abs(x[2])
     compare("Normalizer", x, norm=norm)
@@ -57,7 +57,7 @@ def test_one_hot_encoders_of_texts() -> None:
         strict(x)
 
 
-def test_category_mappers() -> None:
+def test_category_mappers_equal_onnx_runtime() -> None:
     pairs: dict[str, Any] = {"cats_strings": ["a", "b"], "cats_int64s": [4, 5]}
     compare("CategoryMapper", np.array([["a"], ["b"], ["c"]], object), default_int64=-7, **pairs)
     compare("CategoryMapper", np.array([[5], [4], [6]]), default_string="none", **pairs)
@@ -74,7 +74,7 @@ FED: dict[str, Any] = {
 @pytest.mark.parametrize("version", [2, 4])
 @pytest.mark.parametrize("keys", list(KEYS))
 @pytest.mark.parametrize("values", list(KEYS))
-def test_label_encoders(version: int, keys: str, values: str) -> None:
+def test_label_encoders_equal_onnx_runtime(version: int, keys: str, values: str) -> None:
     """ONNX Runtime finds NaN keys from version 4 on; the ONNX specification requires it from version 2 on."""
     given: dict[str, Any] = {f"keys_{keys}": KEYS[keys], f"values_{values}": KEYS[values]}
     compare("LabelEncoder", FED[keys][int(version < 4) :], version, **given)
@@ -91,7 +91,7 @@ def test_of_equal_keys_one_counts() -> None:
     compare("CategoryMapper", x, cats_strings=["a", "b", "c"], cats_int64s=[1, 1, 3])
 
 
-def test_feature_vectorizers() -> None:
+def test_feature_vectorizers_equal_onnx_runtime() -> None:
     inputs = {"a": rows(4, 2), "b": rows(4, 3, 1), "c": rows(4, 1, 2)}
     model = model_of("FeatureVectorizer", inputs, inputdimensions=[2, 3, 1])
     assert_same(gw.compile(model)(*inputs.values()), runtime(model, inputs))

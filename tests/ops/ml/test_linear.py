@@ -22,7 +22,7 @@ from tests.ops.ml.support import DTYPES, TRANSFORMS, compare, labels_of, model_o
     strings=st.booleans(),
     dtype=st.sampled_from(DTYPES),
 )
-def test_linear_classifiers(
+def test_linear_classifiers_equal_onnx_runtime(
     classes: int, count: int, features: int, transform: str, strings: bool, dtype: Any
 ) -> None:
     compare(
@@ -50,7 +50,7 @@ def test_of_too_many_coefficients_the_first_are_taken(features: int) -> None:
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("targets", [1, 3])
-def test_linear_regressors(targets: int, transform: str) -> None:
+def test_linear_regressors_equal_onnx_runtime(targets: int, transform: str) -> None:
     compare(
         "LinearRegressor",
         rows(5, 4),

@@ -39,7 +39,7 @@ def svm(kernel: str, counts: Sequence[int], features: int) -> dict[str, Any]:
     dtype=st.sampled_from(DTYPES),
 )
 @example([1, 1, 1], "LINEAR", "SOFTMAX_ZERO", True, False, np.float32)  # a probability of 1e-8 is none
-def test_svm_classifiers(
+def test_svm_classifiers_equal_onnx_runtime(
     counts: list[int], kernel: str, transform: str, chances: bool, strings: bool, dtype: Any
 ) -> None:
     pairs = len(counts) * (len(counts) - 1) // 2
@@ -81,7 +81,7 @@ def test_svm_classifiers_without_vectors(classes: int, positive: bool) -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("one_class", [0, 1])
 @pytest.mark.parametrize("vectors", [0, 5])
-def test_svm_regressors(kernel: str, one_class: int, vectors: int) -> None:
+def test_svm_regressors_equal_onnx_runtime(kernel: str, one_class: int, vectors: int) -> None:
     compare(
         "SVMRegressor",
         rows(8, 3),

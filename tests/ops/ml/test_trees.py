@@ -97,7 +97,7 @@ def spots(count: int, features: int, seed: int, dtype: Any) -> Array:
     dtype=st.sampled_from([np.float32, np.float64]),
     count=st.sampled_from([1, 7, 8, 21]),
 )
-def test_tree_regressors(
+def test_tree_regressors_equal_onnx_runtime(
     seed: int,
     trees: int,
     depth: int,
@@ -138,7 +138,7 @@ def test_the_first_vote_of_a_leaf_counts_if_there_is_one_target() -> None:
     strings=st.booleans(),
     dtype=st.sampled_from(DTYPES),
 )
-def test_tree_classifiers(
+def test_tree_classifiers_equal_onnx_runtime(
     seed: int, classes: int, transform: str, base: bool, strings: bool, dtype: Any
 ) -> None:
     compare(

@@ -199,7 +199,7 @@ def test_closing_stops_a_build_and_makes_no_more(hot: TierUpOf) -> None:
     assert device.stats()["hot_failed"] == 0 and not variants(device)
 
 
-def test_many_threads(hot: TierUpOf) -> None:
+def test_threads_that_feed_two_shapes_get_a_variant_of_each(hot: TierUpOf) -> None:
     device = hot(lambda shapes, build: Doubles())
     in_threads(lambda size: runs(device, size, 300), (1, 2, 1, 2))
     assert device.wait(SECONDS) and sorted(variants(device)) == [1, 2]

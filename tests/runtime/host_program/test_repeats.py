@@ -48,7 +48,7 @@ def looping(nodes: Any, states: Any, outputs: str, results: str, inputs: Any, co
 
 @settings(deadline=None, max_examples=20, derandomize=True)
 @given(repeats(), st.integers(0, 99))
-def test_random_loops(loop: Repeat, seed: int) -> None:
+def test_random_loops_equal_numpy(loop: Repeat, seed: int) -> None:
     model = compiled(loop.proto(), "cpu")
     assert loop_of(model).repeats
     hosts = len(program_of(model).hosts())

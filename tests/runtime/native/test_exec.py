@@ -385,7 +385,7 @@ def test_arenas_grow_and_are_shared_by_shapes(library: _native.Library) -> None:
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_concurrent_runs(library: _native.Library, threads: int) -> None:
+def test_concurrent_runs_do_not_disturb_each_other(library: _native.Library, threads: int) -> None:
     model, other = load(wide(7, HEAVY), library), load(affine_chain(7, HEAVY), library, plan_cache=2)
 
     def work(index: int) -> None:

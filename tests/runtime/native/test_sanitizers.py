@@ -107,12 +107,12 @@ def run_stress(program: Path, rounds: int, files: list[Path]) -> None:
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr[-4000:]
 
 
-def test_random_graphs(tmp_path: Path, stress: Path) -> None:
+def test_random_graphs_run_without_a_report(tmp_path: Path, stress: Path) -> None:
     cases = [write_case(tmp_path / f"{seed}.bin", *random_program(seed, 48 + seed)) for seed in range(12)]
     run_stress(stress, 100, cases)
 
 
-def test_corrupt_programs(tmp_path: Path, stress: Path) -> None:
+def test_corrupt_programs_are_refused_without_a_report(tmp_path: Path, stress: Path) -> None:
     if stress.name == "thread":  # damaged edges let tasks race, and it would say so
         return
     x = np.arange(50, dtype=np.int64)

@@ -14,9 +14,9 @@ from graphwright.errors import Diagnostic, OptionError, PackageError, ToolchainE
 from graphwright.lazy_compiler import load_plugins, recompile, recompiler, use_plugins
 from graphwright.log import info, warn_once
 from graphwright.option_values import DEVICES
-from graphwright.package.archive import source_name
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
+from graphwright.package.read_archive import source_name
 from graphwright.package.sign import known_keys, user_key
 from graphwright.runtime.devices.target import Shared, target_isa
 from graphwright.runtime.executor import Executor

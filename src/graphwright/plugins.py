@@ -73,7 +73,7 @@ from graphwright.passes.base import Pass, Record
 from graphwright.passes.plugin_passes import Point, register
 from graphwright.plugin_loading import GROUP, load_entry, load_plugin
 from graphwright.records import MISSING
-from graphwright.targets.cpu.source import CSource
+from graphwright.targets.cpu.user_code import CSource
 
 __all__ = [
     "BF16",

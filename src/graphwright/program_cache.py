@@ -32,7 +32,7 @@ from graphwright.runtime.devices.target import for_this_cpu, library_digest
 from graphwright.runtime.model import Model
 from graphwright.support.background import started
 from graphwright.support.event_sink import now, record_cache
-from graphwright.targets.cpu.private import PrivateFolder
+from graphwright.targets.cpu.private_folder import PrivateFolder
 from graphwright.tuning.store import with_record
 
 _FORMAT: Final = "1"

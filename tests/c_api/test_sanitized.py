@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphwright.autofusion.parts import write_library
+from graphwright.autofusion.library_parts import write_library
 from graphwright.autofusion.standalone import Standalone
 from tests.c_api.build import EXAMPLES, program, sanitized_library
 from tests.c_api.hostile import Hostile

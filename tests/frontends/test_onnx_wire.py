@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
-from graphwright.frontends.onnx.wire import LARGE, detach_weights
+from graphwright.frontends.onnx.unparsed_weights import LARGE, detach_weights
 
 RNG = np.random.default_rng(5)
 BIG = RNG.standard_normal((160, 128), np.float32)

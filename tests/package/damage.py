@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from graphwright.package.archive import read_archive
-from graphwright.package.archiver import write_archive
+from graphwright.package.read_archive import read_archive
 from graphwright.package.sign import signature
+from graphwright.package.write_archive import write_archive
 
 GRAPH = "entries/main/graph.txt"
 """The text of the first entry's graph."""

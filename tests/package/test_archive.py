@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from graphwright.errors import PackageError
-from graphwright.package import archiver
-from graphwright.package.archive import ALIGNMENT, aligned_memory, open_archive, read_archive
-from graphwright.package.archiver import write_archive
+from graphwright.package import write_archive as writer
+from graphwright.package.read_archive import ALIGNMENT, aligned_memory, open_archive, read_archive
+from graphwright.package.write_archive import write_archive
 
 MEMBERS = {"a.json": b"{}", "empty": b"", "targets/v4/x.so": bytes(range(16)), "tail": b"x"}
 
@@ -249,7 +249,7 @@ def test_sizes_and_places_about_2_and_4_gib(
     """The size of a member, the start of the next one and the size of the directory are exactly at these
     limits.
     """
-    monkeypatch.setattr(archiver, "checksum", lambda pieces: 0)
+    monkeypatch.setattr(writer, "checksum", lambda pieces: 0)
     path, data = tmp_path / "x.om", zeros(edge + 2)
     for size in (*range(edge - 260, edge - 255), *range(edge - 130, edge - 60), *range(edge - 3, edge + 3)):
         with open(path, "wb") as file:
@@ -265,7 +265,7 @@ def test_sizes_and_places_about_2_and_4_gib(
 def test_what_stays_in_its_file_may_be_large(
     tmp_path: Path, edge: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archiver, "checksum", lambda pieces: 0)
+    monkeypatch.setattr(writer, "checksum", lambda pieces: 0)
     with open(tmp_path / "x.om", "wb") as file:
         write_archive(Holes(file), {"small": [b"abc"], "large": [zeros(edge)], "last": [b"x"]})  # type: ignore[arg-type]  # it has write alone
     members, later = open_archive(tmp_path / "x.om", later="large".__eq__)

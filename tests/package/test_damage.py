@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.package.archive import open_archive
 from graphwright.package.pack_weights import pack_weights
 from graphwright.package.package import SPARE, WEIGHTS
+from graphwright.package.read_archive import open_archive
 from graphwright.package.read_weights import read_weights
 from tests.package.damage import manifest_of
 from tests.package.models import onnx_model

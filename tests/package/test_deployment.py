@@ -21,7 +21,7 @@ import graphwright as gw
 from graphwright import config, log
 from graphwright.config import Options
 from graphwright.package.sign import KEY_BYTES, user_key
-from graphwright.targets.cpu.private import PrivateFolder
+from graphwright.targets.cpu.private_folder import PrivateFolder
 from tests.package.damage import PROGRAM, entry_of, manifest_of, members_of, put_together, targets_of
 from tests.package.models import Classifier
 from tests.tools.support import graphwright, write_model

@@ -14,9 +14,9 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.package import read
-from graphwright.package.archive import read_archive
 from graphwright.package.package import WEIGHTS
 from graphwright.package.read import read_package
+from graphwright.package.read_archive import read_archive
 from graphwright.package.sign import user_key
 from tests.executables import targets
 from tests.package.damage import members_of

@@ -17,9 +17,9 @@ import pytest
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.package.archiver import write_archive
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
+from graphwright.package.write_archive import write_archive
 from tests.package.damage import (
     GRAPH,
     PROGRAM,

@@ -13,13 +13,13 @@ import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.package.header import BadWeights
 from graphwright.package.pack_weights import pack_weights
 from graphwright.package.package import Entry, Package
 from graphwright.package.read import read_package
 from graphwright.package.read_weights import read_weights
 from graphwright.package.run_length import LINE, SHRINKS, fill_jobs, find_runs
 from graphwright.package.weights import Weights
+from graphwright.package.weights_header import BadWeights
 from graphwright.package.write import write_package
 
 Array = np.ndarray[Any, Any]

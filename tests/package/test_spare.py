@@ -12,9 +12,9 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.errors import PackageError
-from graphwright.package.archive import open_archive, read_archive
 from graphwright.package.package import SPARE, WEIGHTS
 from graphwright.package.read import read_package
+from graphwright.package.read_archive import open_archive, read_archive
 from graphwright.package.sign import user_key
 from tests.executables import targets
 from tests.package.damage import GRAPH, members_of, rebuilt

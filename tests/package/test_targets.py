@@ -22,10 +22,10 @@ from graphwright.config import Options
 from graphwright.ir.constants.deferred import Packing
 from graphwright.ir.types import Layout
 from graphwright.layout.transform import pack
-from graphwright.package.archive import open_archive
 from graphwright.package.pack_weights import pack_weights
 from graphwright.package.package import WEIGHTS, Package, own_weights
-from graphwright.package.packs import packs_of
+from graphwright.package.read_archive import open_archive
+from graphwright.package.repacked_weights import packs_of
 from graphwright.package.weights import Weights
 from graphwright.records import replace as changed
 from tests.package.damage import manifest_of

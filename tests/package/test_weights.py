@@ -27,12 +27,12 @@ from graphwright.ir.constants.deferred import Deferred
 from graphwright.ir.types import DTYPES, F32
 from graphwright.package import pack_weights as packing
 from graphwright.package import weights as weights_module
-from graphwright.package.header import BadWeights
 from graphwright.package.pack_weights import UnpackedWeights, pack_weights
 from graphwright.package.package import Entry, Package
 from graphwright.package.read import read_package
 from graphwright.package.read_weights import read_weights
 from graphwright.package.weights import Weights
+from graphwright.package.weights_header import BadWeights
 from graphwright.package.write import write_package
 
 from .models import onnx_model

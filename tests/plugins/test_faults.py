@@ -13,8 +13,8 @@ import graphwright as gw
 from graphwright.ir.op import Inference, Op, op, op_class
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch
-from graphwright.targets.cpu.source import CSource
 from graphwright.targets.cpu.target import CpuTarget
+from graphwright.targets.cpu.user_code import CSource
 
 from .support import graphwright, node, node_model, numbers
 

@@ -13,8 +13,8 @@ from graphwright import _native
 from graphwright.kernels.library.bits import double_bits
 from graphwright.runtime.devices.target import LEVELS
 from graphwright.targets.cpu.isa import ISAS, Isa
-from graphwright.targets.cpu.source import CSource
 from graphwright.targets.cpu.toolchain import compile_shared
+from graphwright.targets.cpu.user_code import CSource
 from tests.targets.cpu.generated import guarded, load, toolchain
 
 from .support import EXAMPLES, expected

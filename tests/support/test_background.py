@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from graphwright.package.parts import run_in_threads
+from graphwright.package.parallel_fill import run_in_threads
 from graphwright.support.background import BackgroundTask
 
 

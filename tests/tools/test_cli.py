@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
-from graphwright.package import archive
+from graphwright.package import read_archive
 from graphwright.tools.cli import VERBS
 from tests.isas import compiling_on
 from tests.package.models import onnx_model, rank_by_size
@@ -313,7 +313,7 @@ def test_an_interrupt_leaves_no_file(model: Path, monkeypatch: pytest.MonkeyPatc
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(archive.os, "replace", interrupt)
+    monkeypatch.setattr(read_archive.os, "replace", interrupt)
     before = set(Path().iterdir())
     assert graphwright("compile", model, "-o", "m.om").exit_code == 130
     assert set(Path().iterdir()) == before

@@ -17,7 +17,7 @@ from graphwright.option_files.tuning_records import Measured, Times, Workloads
 from graphwright.records import replace
 from graphwright.runtime.executor import NoFastPath
 from graphwright.tuning.interval import LOOKS, interval, rank
-from graphwright.tuning.pair import Part, Timed, compare, is_gain
+from graphwright.tuning.paired_timing import Part, Timed, compare, is_gain
 from graphwright.tuning.search import Search
 from graphwright.tuning.trial import Trial, closure, number_nodes, numbers_in
 from tests.fusion.support import module_of

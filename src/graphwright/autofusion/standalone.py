@@ -2,8 +2,8 @@
 ``graphwright.h``.
 
 The file begins with ``libgraphwright_standalone.so``, which is ``libgraphwright.so`` without a SONAME. Its
-parts (:mod:`graphwright.autofusion.parts`) are a package with code for each ISA, and the kernel libraries
-that this code calls. ``c_api/embedded.c`` reads them.
+parts (:mod:`graphwright.autofusion.library_parts`) are a package with code for each ISA, and the kernel
+libraries that this code calls. ``c_api/embedded.c`` reads them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import BinaryIO, Final
 
-from graphwright.autofusion.parts import Part, write_library
+from graphwright.autofusion.library_parts import Part, write_library
 from graphwright.compiler.driver import compile_module
 from graphwright.compiler.targets import compile_targets
 from graphwright.config import Options

@@ -1,6 +1,6 @@
-/* Reads the zip archives that package/archiver.py writes, as strictly as package/archive.py: uncompressed
-   members, aligned to 64 bytes, with plain names. A file is untrusted input and may change while it is read:
-   every byte is read once, so the bytes that were checked are the bytes that are used. */
+/* Reads the zip archives that package/write_archive.py writes, as strictly as package/read_archive.py:
+   uncompressed members, aligned to 64 bytes, with plain names. A file is untrusted input and may change while
+   it is read: every byte is read once, so the bytes that were checked are the bytes that are used. */
 #pragma once
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-/* Computes the weights of a further target from those of the first one, as package/packs.py does. */
+/* Computes the weights of a further target from those of the first one, as package/repacked_weights.py does. */
 #pragma once
 #include "package.h"
 

@@ -13,8 +13,8 @@ from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
 from graphwright.runtime.devices.target import export_faults
 from graphwright.targets.base import Compiler, Target
 from graphwright.targets.cpu.isa import ISAS
-from graphwright.targets.cpu.source import SIGNATURE
 from graphwright.targets.cpu.toolchain import discard
+from graphwright.targets.cpu.user_code import SIGNATURE
 
 UNIT_TEXT = 2000
 """Characters of loop IR that justify another compiler process: about 0.2 s of compilation."""

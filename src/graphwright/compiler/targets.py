@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from graphwright.config import Options
 from graphwright.executable.nodes import Executable, Program, map_programs, programs_of
 from graphwright.package.package import Entry, Package
-from graphwright.package.packs import packs_of
+from graphwright.package.repacked_weights import packs_of
 from graphwright.records import replace
 
 

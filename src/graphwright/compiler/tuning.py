@@ -31,7 +31,7 @@ from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.target import usable_isas
 from graphwright.runtime.executor import RunError
 from graphwright.targets.registry import target_of
-from graphwright.tuning.pair import Timed
+from graphwright.tuning.paired_timing import Timed
 from graphwright.tuning.search import Search
 from graphwright.tuning.store import keep, record_of
 from graphwright.tuning.trial import Trial, number_nodes, numbers_in

@@ -9,8 +9,8 @@ from typing import Any
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.executable.nodes import Dispatch, Executable, Program
 from graphwright.executable.specs import TensorSpec
-from graphwright.package.archive import FileMember, MemoryMember, damaged
 from graphwright.package.package import FORMAT, WEIGHTS, Entry
+from graphwright.package.read_archive import FileMember, MemoryMember, damaged
 from graphwright.package.weights import Weights
 
 Members = Mapping[str, memoryview]

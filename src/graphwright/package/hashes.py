@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
-from graphwright.package.parts import in_parts, run_in_threads, thread_count
+from graphwright.package.parallel_fill import in_parts, run_in_threads, thread_count
 from graphwright.records import dataclass
 
 Piece = bytes | memoryview

@@ -10,7 +10,7 @@ from graphwright.executable.nodes import Executable, Program, programs_of
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, is_repeated
 from graphwright.package.pack_weights import UnpackedWeights, no_weights
-from graphwright.package.packs import Packs
+from graphwright.package.repacked_weights import Packs
 from graphwright.package.weights import Weights
 from graphwright.records import dataclass, field, replace
 

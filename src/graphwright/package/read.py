@@ -15,15 +15,6 @@ from graphwright.executable.nodes import Executable, programs_of
 from graphwright.executable.specs import decode_spec
 from graphwright.executable.stored import StoredTasks
 from graphwright.executable.target_code import TargetCode
-from graphwright.package.archive import (
-    FileMember,
-    MemoryMember,
-    Source,
-    damaged,
-    open_archive,
-    read_archive,
-    source_name,
-)
 from graphwright.package.checks import (
     Kept,
     Members,
@@ -49,8 +40,17 @@ from graphwright.package.package import (
     folder_of,
     own_weights,
 )
-from graphwright.package.packs import Packs
+from graphwright.package.read_archive import (
+    FileMember,
+    MemoryMember,
+    Source,
+    damaged,
+    open_archive,
+    read_archive,
+    source_name,
+)
 from graphwright.package.read_weights import read_weights
+from graphwright.package.repacked_weights import Packs
 from graphwright.package.sign import is_signed
 from graphwright.package.weights import Weights
 from graphwright.records import dataclass

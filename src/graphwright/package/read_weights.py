@@ -9,8 +9,11 @@ from math import prod
 from typing import Any
 
 from graphwright.ir.arrays import np
-from graphwright.package.archive import aligned_memory
-from graphwright.package.header import (
+from graphwright.package.parallel_fill import run_in_threads, thread_count
+from graphwright.package.read_archive import aligned_memory
+from graphwright.package.run_length import fill_jobs
+from graphwright.package.weights import MOST_EXPANDED, Weights
+from graphwright.package.weights_header import (
     BadWeights,
     Kind,
     Tensor,
@@ -21,9 +24,6 @@ from graphwright.package.header import (
     lay_out,
     read_tensor,
 )
-from graphwright.package.parts import run_in_threads, thread_count
-from graphwright.package.run_length import fill_jobs
-from graphwright.package.weights import MOST_EXPANDED, Weights
 
 
 def read_weights(member: memoryview) -> Weights:

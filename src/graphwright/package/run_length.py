@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from graphwright.ir.arrays import Array, np
-from graphwright.package.parts import PART
+from graphwright.package.parallel_fill import PART
 
 LINE = 64
 UNITS = (1, 2, 3, 4, 6, 8, 12, 16)

@@ -22,15 +22,15 @@ from graphwright.ir.arrays import Array, np
 from graphwright.ir.constants.deferred import Packing
 from graphwright.ir.constants.mapped import mapped_file, release
 from graphwright.ir.dtypes import STRING
-from graphwright.package.archive import ALIGNMENT, reserved_memory
-from graphwright.package.header import (
+from graphwright.package.parallel_fill import PART, run_in_threads, thread_count
+from graphwright.package.read_archive import ALIGNMENT, reserved_memory
+from graphwright.package.run_length import find_runs
+from graphwright.package.weights_header import (
     Tensor,
     aligned,
     first_at_location,
     header_of,
 )
-from graphwright.package.parts import PART, run_in_threads, thread_count
-from graphwright.package.run_length import find_runs
 from graphwright.records import dataclass, field
 from graphwright.support.fork_lock import ForkLock
 

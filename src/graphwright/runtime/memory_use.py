@@ -15,8 +15,8 @@ from graphwright.executable.nodes import Program
 from graphwright.executable.specs import TensorSpec
 from graphwright.low_ir.tasks import Storage, TaskGraph
 from graphwright.memory.timeline import PlacedBuffer, Timeline, timeline
-from graphwright.package.header import first_at_location
 from graphwright.package.package import Entry, Package
+from graphwright.package.weights_header import first_at_location
 from graphwright.records import dataclass, fields
 from graphwright.runtime.executor import Executor, ProgramPlan
 from graphwright.runtime.feeds.input_shapes import input_shapes

@@ -15,7 +15,7 @@ from graphwright.ir.names import terminal
 from graphwright.support.spelling import did_you_mean
 from graphwright.tools.arguments import Version
 from graphwright.tools.console import say
-from graphwright.tools.ending import end_with
+from graphwright.tools.exit_status import end_with
 
 VERBS = (
     "compile",

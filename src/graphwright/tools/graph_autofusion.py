@@ -34,7 +34,7 @@ from graphwright.tools.arguments import (
     require_new_folder,
 )
 from graphwright.tools.console import bytes_text, note, progress
-from graphwright.tools.ending import end_with
+from graphwright.tools.exit_status import end_with
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.flags import STANDARD_INPUT, FlagGroup, with_options_of
 from graphwright.tools.machine import versions

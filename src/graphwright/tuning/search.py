@@ -18,7 +18,7 @@ from graphwright.ir.arrays import np
 from graphwright.option_files.tuning_records import Measured, Times, Workloads
 from graphwright.records import dataclass, field, replace
 from graphwright.support.spelling import counted
-from graphwright.tuning.pair import Part, compare, is_gain
+from graphwright.tuning.paired_timing import Part, compare, is_gain
 from graphwright.tuning.trial import Trial, closure, numbers_in, part_of
 
 SHORT: Final = 0.003

@@ -20,7 +20,7 @@ from graphwright.option_files.tuning_records import (
     parsed,
 )
 from graphwright.records import replace
-from graphwright.targets.cpu.private import PrivateFolder
+from graphwright.targets.cpu.private_folder import PrivateFolder
 
 FILE: Final = "record.json"
 REMEDY: Final = "a compilation with --tune writes a new one"

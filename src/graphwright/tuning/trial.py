@@ -9,7 +9,7 @@ from typing import Final
 from graphwright.cost.choices import Choice
 from graphwright.ir.graph import Module
 from graphwright.records import dataclass
-from graphwright.tuning.pair import Part, Timed
+from graphwright.tuning.paired_timing import Part, Timed
 
 _MARK: Final = "\x1f"
 """Delimits the number of a node in the names of its sources; names of models never contain it."""

@@ -1,7 +1,7 @@
 """The library: the operators of a model for ONNX Runtime, in one file.
 
-The file begins with ``adapter.c`` as a shared object. Its parts (:mod:`graphwright.autofusion.parts`) are
-programs and lists of their kernels, shared objects of kernels, packed weights, all for each ISA.
+The file begins with ``adapter.c`` as a shared object. Its parts (``library_parts.py``) are programs and lists
+of their kernels, shared objects of kernels, packed weights, all for each ISA.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO, Final
 
+from graphwright.autofusion.library_parts import Piece, text_part, write_library
 from graphwright.autofusion.onnxruntime.compiled import LIBRARY, CompiledPrograms
-from graphwright.autofusion.parts import Piece, text_part, write_library
 from graphwright.config import Options
 from graphwright.kernel_sources import standalone_files
 from graphwright.records import dataclass

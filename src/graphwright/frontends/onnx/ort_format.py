@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 
 from graphwright.frontends.onnx.flatbuffer import Buffer, DamagedError, Table
-from graphwright.frontends.onnx.wire import LARGE
+from graphwright.frontends.onnx.unparsed_weights import LARGE
 
 __all__ = ["DamagedError", "is_ort_format", "model_of"]
 

@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.onnx.model_files import ModelFiles
 from graphwright.frontends.onnx.ort_format import DamagedError, is_ort_format, model_of
-from graphwright.frontends.onnx.wire import detach_weights
+from graphwright.frontends.onnx.unparsed_weights import detach_weights
 from graphwright.ir.constants.mapped import MappedFile
 from graphwright.ir.names import terminal
 from graphwright.support.file_kinds import HEAD, ONNX, kind_of, kind_of_file

@@ -31,7 +31,7 @@ from graphwright.passes.cse import nodes_key
 from graphwright.records import dataclass, field
 from graphwright.targets.base import Target
 from graphwright.targets.cpu.isa import ISAS, Isa
-from graphwright.targets.cpu.source import CSource
+from graphwright.targets.cpu.user_code import CSource
 
 
 class Unsupported(Exception):

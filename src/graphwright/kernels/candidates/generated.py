@@ -16,7 +16,7 @@ from graphwright.kernels.ref import PLUGIN_PREFIX, KernelRef
 from graphwright.loop_nests import RegionKernel
 from graphwright.records import dataclass, field, replace
 from graphwright.targets.base import Target
-from graphwright.targets.cpu.source import CSource
+from graphwright.targets.cpu.user_code import CSource
 
 GENERATED = "generated"
 """The module name of kernels that are compiled for one model."""

@@ -19,7 +19,7 @@ from graphwright.log import debug
 from graphwright.records import dataclass, fields
 from graphwright.support.event_sink import now, record_cache
 from graphwright.targets.cpu.isa import Isa
-from graphwright.targets.cpu.private import PrivateFolder
+from graphwright.targets.cpu.private_folder import PrivateFolder
 from graphwright.targets.cpu.toolchain import Compilers, Toolchain, compile_all
 
 _FORMAT: Final = "1"

@@ -27,7 +27,7 @@ from graphwright.support.background import BackgroundTask
 from graphwright.support.interpreter import interpreter
 from graphwright.support.temporary import temporary_folder
 from graphwright.targets.cpu.isa import Isa
-from graphwright.targets.cpu.private import PrivateFolder
+from graphwright.targets.cpu.private_folder import PrivateFolder
 
 CC: Final = "CC"
 """The environment variable that names the C compiler for many build tools."""

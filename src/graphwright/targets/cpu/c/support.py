@@ -20,7 +20,7 @@ from graphwright.targets.cpu.c.exponentials_v3 import EXPONENTIALS_V3
 from graphwright.targets.cpu.c.halves import HALVES, halves
 from graphwright.targets.cpu.c.polynomials import POLYNOMIALS
 from graphwright.targets.cpu.c.scalars import SCALAR_HELPERS
-from graphwright.targets.cpu.c.small import SMALL_FLOATS, SMALL_HELPERS
+from graphwright.targets.cpu.c.small_dtypes import SMALL_FLOATS, SMALL_HELPERS
 from graphwright.targets.cpu.c.storage import HALF_HELPERS, LOW_BYTES_V3, LOW_V3, LOW_V4, SPREAD
 from graphwright.targets.cpu.c.vectors import vector_template
 from graphwright.targets.cpu.isa import Isa

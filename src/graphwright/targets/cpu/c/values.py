@@ -33,7 +33,7 @@ from graphwright.targets.cpu.c.dims import affine_in, depends, strides_of
 from graphwright.targets.cpu.c.lines import operand
 from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.scope import Access, Value, Variable
-from graphwright.targets.cpu.c.steps import SMALL_STEPS
+from graphwright.targets.cpu.c.strided_loads import SMALL_STEPS
 from graphwright.targets.cpu.c.support import (
     C_TYPES,
     check_dtype,

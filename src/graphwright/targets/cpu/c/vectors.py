@@ -11,7 +11,7 @@ from graphwright.targets.cpu.c.exponentials_v3 import EXPONENTIALS_V3
 from graphwright.targets.cpu.c.exponentials_v4 import EXPONENTIALS_V4
 from graphwright.targets.cpu.c.polynomials import HELPERS, POLYNOMIALS
 from graphwright.targets.cpu.c.power import POSITIVE, POWER
-from graphwright.targets.cpu.c.steps import load_step
+from graphwright.targets.cpu.c.strided_loads import load_step
 from graphwright.targets.cpu.isa import Isa
 
 

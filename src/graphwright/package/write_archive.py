@@ -1,4 +1,4 @@
-"""Writes the archives that :mod:`graphwright.package.archive` reads, deterministically and without seeking.
+"""Writes the archives that ``read_archive.py`` reads, deterministically and without seeking.
 
 The standard library's writer seeks back to fill in headers, which a pipe does not allow, and its output may
 change with its version.
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from graphwright.package.archive import ALIGNMENT, END, END_64, ENTRY, LARGE, LOCAL_HEADER, LOCATOR_64
 from graphwright.package.hashes import checksum
-from graphwright.package.parts import in_parts
+from graphwright.package.parallel_fill import in_parts
+from graphwright.package.read_archive import ALIGNMENT, END, END_64, ENTRY, LARGE, LOCAL_HEADER, LOCATOR_64
 from graphwright.support.whole_file import whole_file
 
 Piece = bytes | memoryview

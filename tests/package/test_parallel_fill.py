@@ -10,18 +10,18 @@ import pytest
 
 from graphwright.ir.constants.deferred import Deferred
 from graphwright.ir.types import I64
-from graphwright.package import parts
-from graphwright.package.archive import read_archive
-from graphwright.package.archiver import write_archive
+from graphwright.package import parallel_fill
 from graphwright.package.pack_weights import pack_weights
-from graphwright.package.parts import fill_in_threads
+from graphwright.package.parallel_fill import fill_in_threads
+from graphwright.package.read_archive import read_archive
 from graphwright.package.read_weights import read_weights
+from graphwright.package.write_archive import write_archive
 
 
 @pytest.fixture(params=[1, 2, 3, 7])
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(parts, "PART", 1)
-    monkeypatch.setattr(parts, "MOST_THREADS", request.param)
+    monkeypatch.setattr(parallel_fill, "PART", 1)
+    monkeypatch.setattr(parallel_fill, "MOST_THREADS", request.param)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)))
     return int(request.param)
 

@@ -1,8 +1,8 @@
 """Strict reader of zip archives with uncompressed, 64-byte aligned members.
 
-Format: PKWARE APPNOTE 6.3. It accepts only what :mod:`graphwright.package.archiver` writes: no compression,
-encryption, comments, duplicate or unusual names, and only aligned members within the file. The standard
-library's reader accepts more, and importing it takes longer than reading a package.
+Format: PKWARE APPNOTE 6.3. It accepts only what :mod:`graphwright.package.write_archive` writes: no
+compression, encryption, comments, duplicate or unusual names, and only aligned members within the file. The
+standard library's reader accepts more, and importing it takes longer than reading a package.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from graphwright.errors import Diagnostic, PackageError
-from graphwright.package.parts import fill_in_threads
+from graphwright.package.parallel_fill import fill_in_threads
 from graphwright.support.file_kinds import HEAD, PACKAGE, ZIP, FileKind, kind_of, kind_of_file
 
 ALIGNMENT = 64

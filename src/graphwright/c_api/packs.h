@@ -1,4 +1,5 @@
-/* Computes the weights of a further target from those of the first one, as package/repacked_weights.py does. */
+/* Computes the weights of a further target from those of the first one, as package/repacked_weights.py does.
+ */
 #pragma once
 #include "package.h"
 

@@ -17,14 +17,16 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Node
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import F32, tensor
 from graphwright.kernels.conv.blocked_transposed_candidates import taps_of
 from graphwright.layout import convolution_costs, costs
 from graphwright.layout.blocks import is_blocked
+from graphwright.ops.core.binary import Add
 from graphwright.ops.core.unary import Relu, Sigmoid
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.max_pool import MaxPool
 from tests.isas import RUNNABLE
 
 CASES = {
@@ -61,16 +63,22 @@ def _module(kernel: tuple[int, ...], op: ConvTranspose, cin: int, cout: int, bia
 
     image = b(Conv(), x, constant(cin, 5, *[1] * len(kernel)))
     y = b(op, image, constant(cin, cout // op.group, *kernel), constant(cout) if bias else None)
-    y = {"": y, "relu": b(Relu(), y), "sigmoid": b(Sigmoid(), y)}[tail]
+    if tail == "residual":
+        r = module.main.add_input(tensor(F32, *y.type.dims), "r")
+        image = b(Conv(), r, constant(cout, cout, *[1] * len(kernel)))
+        pooled = b(MaxPool((3, 3), (1, 1), (1, 1, 1, 1)), image)
+        y = b(Sigmoid(), b(Add(), y, pooled))
+    y = {"relu": b(Relu(), y), "sigmoid": b(Sigmoid(), y)}.get(tail, y)
     module.main.set_outputs([y], ["y"])
     return module
 
 
 def _check(module: Module, isa: str) -> list[Node]:
     """Compile and run ``module``; its transposed convolutions as they were laid out."""
-    shape = [{"N": 2, "H": 7}.get(str(d), d) for d in module.main.inputs[0].type.dims]
-    feed = np.random.default_rng(0).normal(size=shape).astype(np.float32)  # type: ignore[arg-type]
-    (want,) = evaluate_module(module, [feed])
+    rng = np.random.default_rng(0)
+    shapes = [[evaluate(d, {"N": 2, "H": 7}) for d in value.type.dims] for value in module.main.inputs]
+    feeds = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    (want,) = evaluate_module(module, feeds)
     laid_out: list[Node] = []
 
     def keep(name: str, product: object) -> None:
@@ -79,10 +87,10 @@ def _check(module: Module, isa: str) -> list[Node]:
 
     options = Options(isa=isa, verify=True, threads=2)
     model = gw.compile(clone_module(module), options=options, observe=keep)
-    (got,) = model(feed)
+    (got,) = model(*feeds)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
     model.threads = 1
-    np.testing.assert_array_equal(model(feed)[0], got)
+    np.testing.assert_array_equal(model(*feeds)[0], got)
     return laid_out
 
 
@@ -102,6 +110,13 @@ def test_agrees_with_its_reference(name: str, cout: int, tail: str, isa: str) ->
 def test_groups_of_whole_blocks(name: str, isa: str) -> None:
     kernel, op = CASES[name]
     (node,) = _check(_module(kernel, replace(op, group=2), 32, 64, True, ""), isa)
+    assert is_blocked(node.operand(0)) and is_blocked(node.output)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+def test_its_epilogue_adds_an_image_that_ends_there(isa: str) -> None:
+    """The kernel that follows it may write over that image, or over the result of the transposed one."""
+    (node,) = _check(_module((4, 4), CASES["overlap"][1], 32, 32, True, "residual"), isa)
     assert is_blocked(node.operand(0)) and is_blocked(node.output)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from graphwright.ir.graph import Node, Value
 from graphwright.kernels.launch import ByteRange, Copy, Launch, Run, SelectedNode
+from graphwright.kernels.ref import KernelRef
 
 NEVER_ENDS: Final = 2**62
 """The last use of a value that must stay live after all steps."""
@@ -34,7 +35,11 @@ def launch_values(launch: Launch | Copy) -> Iterator[Value]:
     if isinstance(launch, Copy):
         yield launch.source
         return
-    for operand in (*launch.operands, *(launch.hook.operands if launch.hook else ())):
+    yield from _values_of((*launch.operands, *(launch.hook.operands if launch.hook else ())))
+
+
+def _values_of(operands: Iterable[Value | ByteRange | KernelRef | None]) -> Iterator[Value]:
+    for operand in operands:
         value = operand.value if isinstance(operand, ByteRange) else operand
         if isinstance(value, Value):
             yield value
@@ -48,7 +53,7 @@ def written_values(launch: Launch | Copy) -> Iterator[Value]:
     written = [launch.operands[k] for k in launch.writes]
     if launch.hook is not None:
         written += [launch.hook.operands[k] for k in launch.hook.writes]
-    yield from (value for value in written if isinstance(value, Value))
+    yield from _values_of(written)
 
 
 def shareable(run: Run) -> Iterator[tuple[Launch | Copy, Value, Value]]:

@@ -206,14 +206,13 @@ class _Assigner:
                 self._outputs(step)
 
     def _outputs(self, step: SelectedNode) -> None:
+        if isinstance(step.action, Run):
+            for value in step.action.temporaries:
+                size = value.bytes * step.action.uses_temporaries
+                self._put(value, Location(Memory(Storage.ARENA, size, f"{step.node.location} {value.name}")))
         for value in step.node.outputs:
             shared = None if value in self.preset else self._in_place_of(step, value)
             self._put(value, shared or self._memory_of(value))
-        if not isinstance(step.action, Run):
-            return
-        for value in step.action.temporaries:
-            size = value.bytes * step.action.uses_temporaries
-            self._put(value, Location(Memory(Storage.ARENA, size, f"{step.node.location} {value.name}")))
 
     def _in_place_of(self, step: SelectedNode, value: Value) -> Location | None:
         """The location of an input whose last use is this step, and which ``value`` may overwrite; or

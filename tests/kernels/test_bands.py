@@ -18,6 +18,7 @@ from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Decision, Kind, Verdict
 from graphwright.ir.refusal import Code
 from graphwright.kernels.bands import bands, benefit, chains
+from graphwright.memory.checker import check_plan
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.hostile_data.guarded import guarded
@@ -38,6 +39,12 @@ def compiled(model: onnx.ModelProto, rows: int, threads: int = 1, isa: str = "")
 
 def is_banded(model: gw.Model) -> bool:
     return bands.SYMBOL in model.report().split()
+
+
+def faults(model: gw.Model, x: Array, threads: int) -> list[str]:
+    """Of the memory plan, by the independent checker."""
+    assert isinstance(model.executor, Cpu)
+    return check_plan(model.executor.task_graph, model.executor.plan([x.shape], threads), threads)
 
 
 def image(*sizes: int) -> Array:
@@ -65,7 +72,7 @@ def test_bits_are_those_without_bands(name: str) -> None:
     expected = compiled(model, 0)(x)[0]
     for rows, threads in ((1, 1), (3, 2), (4, 3), (64, 1)):
         banded = compiled(model, rows, threads)
-        assert is_banded(banded)
+        assert is_banded(banded) and faults(banded, x, threads) == []
         np.testing.assert_array_equal(banded(x)[0], expected)
 
 
@@ -117,27 +124,57 @@ def fits(layers: list[Layer], side: int) -> bool:
     return True
 
 
+RESIDUALS = st.builds(
+    lambda inner, cout, k, dilation, acts: [
+        Layer(inner, act=acts[0]), Layer(0, k, dilation=dilation, act=acts[1]), Layer(cout, act=acts[2])
+    ],
+    inner=st.sampled_from([16, 24, 40]),
+    cout=st.sampled_from([16, 32]),
+    k=st.sampled_from([3, 5]),
+    dilation=st.sampled_from([1, 2]),
+    acts=st.lists(st.sampled_from(["", "Relu", "HardSwish", "Silu"]), min_size=3, max_size=3),
+)  # fmt: skip
+"""Inverted residuals of images with as many channels as the last layer has."""
+IMAGES = st.lists(st.tuples(st.integers(1, 2), SIDES, SIDES), min_size=2, max_size=2)
+
+
 @settings(max_examples=12, deadline=None)
 @given(
     layers=st.lists(LAYERS, min_size=2, max_size=5), cin=st.sampled_from([16, 32]), rows=st.integers(1, 9),
-    sizes=st.lists(st.tuples(st.integers(1, 2), SIDES, SIDES), min_size=2, max_size=2),
-    threads=st.integers(1, 3), skip=st.booleans(),
+    images=IMAGES, threads=st.integers(1, 3), is_single=st.booleans(),
 )  # fmt: skip
 def test_any_chain_at_any_size(
-    layers: list[Layer], cin: int, rows: int, sizes: list[tuple[int, int, int]], threads: int, skip: bool
+    layers: list[Layer], cin: int, rows: int, images: list[tuple[int, int, int]], threads: int,
+    is_single: bool,
+) -> None:  # fmt: skip
+    assume(all(fits(layers, side) for _, *sides in images for side in sides))
+    check_at_any_size(layers, cin, rows, images, threads, is_single)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    layers=RESIDUALS, rows=st.integers(1, 9), images=IMAGES, threads=st.integers(1, 3),
+    is_single=st.booleans(),
+)  # fmt: skip
+def test_any_inverted_residual_at_any_size(
+    layers: Sequence[Layer], rows: int, images: list[tuple[int, int, int]], threads: int, is_single: bool
 ) -> None:
-    """Sizes are dynamic; with several images, a hook has no other operand."""
-    assume(all(fits(layers, side) for _, *sides in sizes for side in sides))
-    skip = (
-        skip
-        and all(layer.stride == 1 and layer.pads == (-1, -1) for layer in layers)
-        and layers[-1].cout == cin
-    )
-    model = chain(layers, cin, ("N", "H", "W"), skip)
+    check_at_any_size(layers, layers[-1].cout, rows, images, threads, is_single, skip=True)
+
+
+def check_at_any_size(
+    layers: Sequence[Layer], cin: int, rows: int, images: list[tuple[int, int, int]], threads: int,
+    is_single: bool, skip: bool = False,
+) -> None:  # fmt: skip
+    """Heights and widths are dynamic, and the number of images unless ``is_single``: with several, a hook has
+    no other operand.
+    """
+    model = chain(layers, cin, (1 if is_single else "N", "H", "W"), skip)
     whole, banded = compiled(model, 0), compiled(model, rows, threads)
-    for n, h, w in sizes:
-        x = image(n, cin, h, w)
+    for n, h, w in images:
+        x = image(1 if is_single else n, cin, h, w)
         np.testing.assert_array_equal(banded(x)[0], whole(x)[0])
+        assert faults(banded, x, threads) == []
 
 
 def test_dynamic_sizes_decide_when_they_are_known() -> None:

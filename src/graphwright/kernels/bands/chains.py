@@ -81,6 +81,12 @@ class Link:
         own, hook = tuple(o for o in self.launch.operands if isinstance(o, Value | None)), self.launch.hook
         return (*own, hook.kernel, *hook.operands) if hook is not None else (*own, None)
 
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """The positions in :attr:`operands` that are written."""
+        own, hook = self.launch.writes, self.launch.hook
+        return own if hook is None else (*own, *(len(self.launch.operands) + 1 + k for k in hook.writes))
+
 
 def with_bands(
     graph: Graph,
@@ -317,11 +323,10 @@ def _launch(isa: Isa, chain: Sequence[Link], rows: Dim | None) -> Launch:
     inner = {link.result for link in chain[:-1]}
     operands = [None if operand in inner else operand for link in chain for operand in link.operands]
     first = len(operands) - len(last.operands)
-    written = last.launch.writes[0] if last.launch.hook is None else last.result_operand
     return Launch(
         KernelRef(bands.SYMBOL),
         tuple(operands),
-        (first + written,),
+        tuple(first + k for k in last.writes),
         bands.arguments(isa, stages, rows),
         bands.grid(stages, rows),
         bands.ring_bytes(isa, stages, rows) + bands.stage_scratch_bytes(isa, stages, rows),

@@ -49,6 +49,7 @@ def _blocks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images this small are faster row-major: let the pass think otherwise."""
     monkeypatch.setattr(convolution_costs, "im2col_work", lambda *sizes: Work(cycles=1 << 40))
     monkeypatch.setattr(convolution_costs, "TRANSPOSED", 1)
+    monkeypatch.setattr(convolution_costs, "scatters", lambda *sizes: False)
     monkeypatch.setattr(costs.LayoutCosts, "transfer_ns", lambda costs, value: 1e-3)
 
 

@@ -27,6 +27,14 @@ IM2COL: Final = 90
 """Percent of peak of the im2col product, without gathering."""
 TRANSPOSED: Final = 30
 """Percent of peak of row-major transposed convolution, which adds the products of each tap to the output."""
+SCATTERED: Final = 82
+"""Percent of peak of the products that a transposed convolution of few features scatters."""
+MOST_SCATTERED: Final = 256
+"""The most products of a pixel that are scattered, and the most taps of a row of a window."""
+_MANY_FEATURES: Final = 12
+"""Features that fill the tiles of the transposed convolution that does not scatter."""
+_FEW_CHANNELS: Final = 4
+"""With fewer input channels, scattering takes longer than the products."""
 
 
 def direct_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim, efficiency: int = DIRECT) -> Work:
@@ -66,6 +74,26 @@ def im2col_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim) -> Work:
         efficiency=IM2COL,
         cycles=gathered - floordiv(gathered, 16) + STORED * cout * ceildiv(pixels, lanes),
         weights=4 * cout * taps,
+    )
+
+
+def scatters(cin: int, features: int, taps: int) -> bool:
+    """Whether a row-major transposed convolution of one group is computed by scattering."""
+    return (
+        cin >= _FEW_CHANNELS and features < _MANY_FEATURES and taps > 1 and features * taps <= MOST_SCATTERED
+    )
+
+
+def scattered_transpose_work(lanes: int, pixels: Dim, cin: Dim, scattered: Dim, stored: Dim) -> Work:
+    """Transposed convolution by scattering: ``scattered`` products of each of ``pixels`` input pixels, in
+    whole vectors, and ``stored`` results.
+    """
+    added = ceildiv(pixels * scattered, lanes)
+    return Work(
+        fmas=pixels * scattered * cin,
+        efficiency=SCATTERED,
+        cycles=10 * added + 8 * ceildiv(stored, lanes),
+        weights=4 * cin * scattered,
     )
 
 

@@ -14,6 +14,8 @@ from graphwright.cost.images import (
     direct_work,
     im2col_work,
     planar_depthwise_work,
+    scattered_transpose_work,
+    scatters,
 )
 from graphwright.cost.predict import Work
 from graphwright.ir.graph import Node, Value
@@ -90,8 +92,13 @@ def _saved_by_conv_transpose(
     x, w = operands[:2]
     assert x is not None and w is not None
     _, cout, *kernel = w.type.sizes
-    products = costs.nominal(x.type.elements) * cout * math.prod(kernel)
-    columns = cout if can_be_blocked(node.output) else cout * math.prod(kernel)
+    taps = math.prod(kernel)
+    products = costs.nominal(x.type.elements) * cout * taps
+    columns = cout if can_be_blocked(node.output) else cout * taps
     padded = products * costs.whole_vectors(columns) // columns
-    row_major = costs.ns(Work(fmas=products, efficiency=TRANSPOSED))
-    return row_major - costs.ns(Work(fmas=padded, efficiency=DIRECT))
+    row_major = Work(fmas=products, efficiency=TRANSPOSED)
+    cin = w.type.sizes[0] // op.group
+    if scatters(cin, cout, taps):
+        pixels, stored = costs.nominal(x.type.elements) // cin, costs.nominal(node.output.type.elements)
+        row_major = scattered_transpose_work(costs.lanes, pixels, cin, cout * taps, stored)
+    return costs.ns(row_major) - costs.ns(Work(fmas=padded, efficiency=DIRECT))

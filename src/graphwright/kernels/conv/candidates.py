@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from graphwright.cost.images import scatters
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.loops.nodes import Load, Store
@@ -15,7 +16,7 @@ from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import candidate, contraction
-from graphwright.kernels.conv import conv, conv_transpose, depthwise, pack_transpose
+from graphwright.kernels.conv import conv, conv_transpose, depthwise, pack_transpose, scattered_transpose
 from graphwright.kernels.conv.blocked_candidates import launch_blocked
 from graphwright.kernels.conv.blocked_convolution import BlockedConvolution
 from graphwright.kernels.conv.blocked_transposed_candidates import BlockedTransposed
@@ -144,7 +145,7 @@ def _strides(channels: Dim, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 @contraction(ConvTranspose, _groups, channel_axis=CHANNELS)
 def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | Run | str:
-    """In channel blocks as direct convolutions, else by the kernel for planar images."""
+    """In channel blocks as direct convolutions, else by the kernels for planar images."""
     x, w, bias = _operands(call)
     op = call.node.op
     if is_blocked(x):
@@ -154,6 +155,8 @@ def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | R
         return refusal
     axes = _axes(call, op, x, w).without_single_axes()
     (images, channels), (cin, cout, *kernel) = x.type.dims[:2], w.type.sizes
+    if len(axes.axes) <= 2 and scatters(cin // op.group, cout, prod(kernel)):
+        return _scattered(call, axes, context)
     args = conv_transpose.ConvTransposeArgs(*(
         images, op.group, cin // op.group, cout, *axes.depth_height_width,
         *_strides(channels, axes.sizes)[:-1], *_strides(op.group * cout, axes.counts)[:-1], 0,
@@ -168,6 +171,26 @@ def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | R
     )
     operands = conv_transpose.ABI.ordered(x=x, w=weights, bias=bias, y=call.result)
     return call.launch(conv_transpose.SYMBOL, operands, args, *costs)
+
+
+def _scattered(call: Contraction[ConvTranspose], axes: Sliding, context: Context) -> Launch:
+    """By scattering the products of each pixel."""
+    x, w, bias = _operands(call)
+    isa, group, (cin, cout, *kernel) = context.isa, call.node.op.group, w.type.sizes
+    images, channels = x.type.dims[:2]
+    (height, width), (oh, ow) = axes.sizes[1:], axes.counts[1:]
+    args = scattered_transpose.ScatteredTransposeArgs(*(
+        images, group, cin // group, cout, *axes.height_width,
+        *_strides(channels, (height, width))[:-1], *_strides(group * cout, (oh, ow))[:-1], 0,
+    ))  # fmt: skip
+    weights = packed(w, scattered_transpose.LAYOUT, call.node, context, (cin, cout * prod(kernel)))
+    costs = (
+        scattered_transpose.grid(isa, args),
+        scattered_transpose.scratch_bytes(isa, args),
+        scattered_transpose.work_ns(isa, args),
+    )
+    operands = scattered_transpose.ABI.ordered(x=x, w=weights, bias=bias, y=call.result)
+    return call.launch(scattered_transpose.SYMBOL, operands, args, *costs)
 
 
 def _operands(call: Contraction) -> tuple[Value, Value, Value | None]:

@@ -23,7 +23,7 @@ def import_function(target: Any) -> AtenImport | None:
     """The import function of the operator ``target``; None if there is none."""
     if isinstance(target, torch_ops.HigherOrderOperator):
         return import_functions().get(f"higher_order.{target!s}")
-    if not isinstance(target, torch_ops.OpOverload) or target.namespace not in ("aten", "prims"):
+    if not isinstance(target, torch_ops.OpOverload):
         return None
     name, overload = str(target).removeprefix("aten.").rsplit(".", 1)
     known = import_functions()

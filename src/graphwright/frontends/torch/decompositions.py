@@ -14,7 +14,7 @@ from torch.export import default_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from graphwright.frontends.torch.catalog import import_function
-from graphwright.frontends.torch.compositions import COMPOSITIONS
+from graphwright.frontends.torch.compositions import COMPOSITIONS, composed
 
 REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
 """The exceptions of decompositions that do not support their arguments."""
@@ -93,7 +93,7 @@ def decomposed(node: fx.Node) -> fx.GraphModule | None:
     it has neither a composition nor a decomposition, and is not composite.
     """
     table: dict[Any, Callable[..., Any]] = global_decomposition_table["post_autograd"]
-    body = COMPOSITIONS.get(node.target) or table.get(node.target) or _composite(node.target)
+    body = composed(node.target) or table.get(node.target) or _composite(node.target)
     if body is None:
         return None
     inputs = operands(node)

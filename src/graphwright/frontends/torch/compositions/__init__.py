@@ -12,16 +12,18 @@ from graphwright.frontends.torch.compositions import (
     memory,
     order,
     products,
+    quantization,
     scans,
     scattering,
     search,
     transformers,
     windows,
 )
-from graphwright.frontends.torch.compositions.registry import COMPOSITIONS
+from graphwright.frontends.torch.compositions.registry import COMPOSITIONS, composed
 
 __all__ = [
     "COMPOSITIONS",
+    "composed",
     "distances",
     "embedding_bag",
     "flex_attention",
@@ -29,6 +31,7 @@ __all__ = [
     "memory",
     "order",
     "products",
+    "quantization",
     "scans",
     "scattering",
     "search",

@@ -9,6 +9,12 @@ Composition: TypeAlias = Callable[..., Any]
 Function = TypeVar("Function", bound=Composition)
 
 COMPOSITIONS: dict[Any, Composition] = {}
+"""By operator, or by the name of an operator that is defined only after its library is imported."""
+
+
+def composed(operator: Any) -> Composition | None:
+    """The composition of ``operator``; None if there is none."""
+    return COMPOSITIONS.get(operator) or COMPOSITIONS.get(str(operator))
 
 
 def composition(*operators: Any) -> Callable[[Function], Function]:

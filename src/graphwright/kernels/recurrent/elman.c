@@ -26,7 +26,8 @@ static struct cell make_cell(const struct rnn_args *t, void *const *buf, const u
 static void multiply(const struct cell *c, const unit *u, const float *inputs, int backwards) {
     const int64_t n = c->t->hidden, panels = panels_of(n);
     (void)inputs;
-    project_states(u, n, c->h, c->r, 0, panels, backwards, c->recurrent, panels);
+    const weights r = {c->r, n, panels, 0, panels, backwards};
+    project_states(u, c->h, &r, c->recurrent);
 }
 
 /* The gate is input + recurrent + bias. */

@@ -67,18 +67,22 @@ static void reset_state(const struct cell *c, const row *x) {
 
 static void multiply(const struct cell *c, const unit *u, const float *inputs, int backwards) {
     const int64_t n = c->t->hidden, panels = panels_of(3 * n);
+    weights r = {c->r, n, panels, 0, panels, backwards};
     if (c->t->linear_before_reset) {
-        project_states(u, n, c->h, c->r, 0, panels, backwards, c->recurrent, panels);
+        project_states(u, c->h, &r, c->recurrent);
         return;
     }
     /* The candidate's columns may share a panel with the gates. This panel is computed twice, the second time
      * to another buffer. */
-    project_states(u, n, c->h, c->r, 0, panels_of(2 * n), backwards, c->recurrent, panels);
+    r.last = panels_of(2 * n);
+    project_states(u, c->h, &r, c->recurrent);
     for (int64_t i = 0; i < u->rows; i++) {
         const row x = row_of(c, inputs + i * panels * PANEL, i);
         reset_state(c, &x);
     }
-    project_states(u, n, c->resets, c->r, 2 * n / PANEL, panels, backwards, c->candidates, panels);
+    r.first = 2 * n / PANEL;
+    r.last = panels;
+    project_states(u, c->resets, &r, c->candidates);
 }
 
 static void update(const struct cell *c, const float *input, int64_t i) {

@@ -8,13 +8,19 @@
 static void run_unit(const struct ARGS *t, void *const *buf, int64_t index, float *scratch) {
     const unit u = unit_of(index, t->sequence, t->batch, t->reverse, buf[OPERAND(SEQUENCE_LENS)]);
     const int64_t n = t->hidden, panels = panels_of(GATES * n), columns = panels * PANEL, d = u.direction;
-    const float *w = (const float *)buf[OPERAND(W)] + d * columns * t->inputs;
+    const weights w = {
+        .w = (const float *)buf[OPERAND(W)] + d * columns * t->inputs,
+        .depth = t->inputs,
+        .panels = panels,
+        .last = panels,
+    };
+    const series x = {buf[OPERAND(X)], t->x_time, t->x_row};
     float *y = buf[OPERAND(Y)] ? (float *)buf[OPERAND(Y)] + d * t->y_direction + u.row0 * t->y_row : NULL;
     float *projected = scratch;
     struct cell cell = make_cell(t, buf, &u, projected + POINTS * columns);
     for (int64_t step = 0; step < u.longest; step++) {
         if (step % u.steps == 0)
-            project_inputs(&u, step, buf[OPERAND(X)], t->x_time, t->x_row, t->inputs, w, panels, projected);
+            project_inputs(&u, step, &x, &w, projected);
         const float *inputs = projected + step % u.steps * u.rows * columns;
         multiply(&cell, &u, inputs, step % 2);
         for (int64_t i = 0; i < u.rows; i++) {

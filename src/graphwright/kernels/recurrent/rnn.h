@@ -31,15 +31,23 @@ GW_INLINE vf activate(const activation *f, vf x) {
 
 GW_INLINE vf clamp(vf x, float bound) { return vf_min(vf_max(x, vf_set1(-bound)), vf_set1(bound)); }
 
-/* out[r][columns of panels first to last] = x[r] @ w. The outer loop is over panels, so that each is reused
- * from the cache for all rows; backwards: from the last panel on. */
-static void project(int64_t rows, int64_t depth, const float *const *x, const float *w, int64_t first,
-                    int64_t last, int backwards, float *out, int64_t ld) {
-    for (int64_t i = first; i < last; i++) {
-        int64_t p = backwards ? first + last - 1 - i : i;
+/* Packed weights [panels][depth][PANEL], of which panels [first, last) are multiplied; backwards: from the
+ * last one on. */
+typedef struct {
+    const float *w;
+    int64_t depth, panels, first, last;
+    int backwards;
+} weights;
+
+/* out[r][columns of the panels of w] = x[r] @ w; a row of out has the columns of all panels. The outer loop
+ * is over panels, so that each is reused from the cache for all rows. */
+static void project(int64_t rows, const float *const *x, const weights *w, float *out) {
+    const int64_t ld = w->panels * PANEL;
+    for (int64_t i = w->first; i < w->last; i++) {
+        int64_t p = w->backwards ? w->first + w->last - 1 - i : i;
         for (int64_t r = 0; r < rows; r += MOST) {
             int64_t some = rows - r < MOST ? rows - r : MOST;
-            PRODUCT[some - 1](depth, x + r, w + p * depth * PANEL, out + r * ld + p * PANEL, ld);
+            PRODUCT[some - 1](w->depth, x + r, w->w + p * w->depth * PANEL, out + r * ld + p * PANEL, ld);
         }
     }
 }
@@ -76,25 +84,28 @@ static int64_t time_of(const unit *u, int64_t r, int64_t step) {
     return u->reverse ? u->length[r] - 1 - step : step;
 }
 
+/* The inputs of a layer, and the elements between them. */
+typedef struct {
+    const float *x;
+    int64_t time, row;
+} series;
+
 /* gates[(step - first) * rows + r] = x[time, row0 + r] @ w for steps [first, first + steps). */
-static void project_inputs(const unit *u, int64_t first, const float *x, int64_t x_time, int64_t x_row,
-                           int64_t depth, const float *w, int64_t panels, float *gates) {
+static void project_inputs(const unit *u, int64_t first, const series *x, const weights *w, float *gates) {
     const float *rows[POINTS];
     int64_t count = 0;
     for (int64_t step = first; step < first + u->steps && step < u->longest; step++)
         for (int64_t r = 0; r < u->rows; r++)
-            rows[count++] = x + time_of(u, r, step) * x_time + (u->row0 + r) * x_row;
-    project(count, depth, rows, w, 0, panels, 0, gates, panels * PANEL);
+            rows[count++] = x->x + time_of(u, r, step) * x->time + (u->row0 + r) * x->row;
+    project(count, rows, w, gates);
 }
 
-/* out = states @ r in the columns of panels first to last. States have n elements and PANEL elements of
- * padding; a row of out has the columns of `panels` panels. */
-static void project_states(const unit *u, int64_t n, const float *states, const float *r, int64_t first,
-                           int64_t last, int backwards, float *out, int64_t panels) {
+/* out = states @ r. States have PANEL elements of padding. */
+static void project_states(const unit *u, const float *states, const weights *r, float *out) {
     const float *rows[ROWS];
     for (int64_t i = 0; i < u->rows; i++)
-        rows[i] = states + i * (n + PANEL);
-    project(u->rows, n, rows, r, first, last, backwards, out, panels * PANEL);
+        rows[i] = states + i * (r->depth + PANEL);
+    project(u->rows, rows, r, out);
 }
 
 /* The sums of a cell's input and recurrent biases, n each, then PANEL zeros; all zeros if b is NULL. */

@@ -26,7 +26,8 @@ _TYPES: Final = {
     "f16": "float16", "f32": "float", "f64": "double", "c64": "complex64", "c128": "complex128",
     "i2": "int2", "i4": "int4", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "u2": "uint2", "u4": "uint4", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
-    "bf16": "bfloat16", "f4e2m1": "float4e2m1", "f8e8m0": "float8e8m0", "f8e4m3fn": "float8e4m3fn",
+    "bf16": "bfloat16", "f4e2m1": "float4e2m1", "f6e2m3": "float6e2m3", "f6e3m2": "float6e3m2",
+    "f8e8m0": "float8e8m0", "f8e4m3fn": "float8e4m3fn",
     "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2": "float8e5m2", "f8e5m2fnuz": "float8e5m2fnuz",
 }  # fmt: skip
 """ONNX Runtime's names of the element types, by graphwright's names."""

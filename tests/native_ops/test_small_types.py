@@ -22,6 +22,7 @@ Array = np.ndarray[Any, Any]
 
 CPU = gw.CompileOptions(device="cpu")
 FLOATS = ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz")
+SIX_AND_FOUR = ("f4e2m1", "f6e2m3", "f6e3m2")
 HALVES = np.arange(1 << 16, dtype=np.uint16)
 
 
@@ -58,14 +59,14 @@ def test_conversions_of_all_16_bit_floats() -> None:
     operands = [*(HALVES.view(DTYPES[name].numpy) for name in ("f16", "bf16")), single]
     casts = [Cast(DTYPES[name], saturate) for name in FLOATS for saturate in (True, False)]
     casts += [Cast(DTYPES["f8e8m0"], s, m) for s in (True, False) for m in ("up", "down", "nearest")]
-    casts += [Cast(DTYPES["f4e2m1"])]
+    casts += [Cast(DTYPES[name]) for name in SIX_AND_FOUR]
     ops = [(cast, (x,)) for cast in casts for x in operands]
     for (cast, (x,)), y in zip(ops, run(ops), strict=True):
         same(y, cast.reference(x), (cast, x.dtype))
 
 
 def test_conversions_of_integers_and_codes() -> None:
-    small = [DTYPES[n] for n in (*FLOATS, "f8e8m0", "f4e2m1", "i4", "u4", "i2", "u2")]
+    small = [DTYPES[n] for n in (*FLOATS, "f8e8m0", *SIX_AND_FOUR, "i4", "u4", "i2", "u2")]
     codes = [np.arange(1 << max(d.bits, 4), dtype=np.uint8).view(d.numpy) for d in small]
     ops: list[tuple[Op, tuple[Array, ...]]] = [
         (Cast(DTYPES[n]), (x,)) for x in codes for n in ("f32", "f16", "bool")
@@ -79,7 +80,7 @@ def test_conversions_of_integers_and_codes() -> None:
 @st.composite
 def quantized(draw: st.DrawFn) -> tuple[DType, tuple[int, ...], int, int]:
     """A dtype, a shape, an axis and a block: 0 is a scale for each place, -1 one for all."""
-    name = draw(st.sampled_from((*FLOATS, "f4e2m1", "i4", "u4", "i2", "u2", "i8", "u16")))
+    name = draw(st.sampled_from((*FLOATS, *SIX_AND_FOUR, "i4", "u4", "i2", "u2", "i8", "u16")))
     shape = tuple(draw(st.lists(st.sampled_from((1, 2, 3, 7, 17, 32, 33)), min_size=1, max_size=3)))
     axis = draw(st.integers(0, len(shape) - 1))
     return DTYPES[name], shape, axis, draw(st.sampled_from((-1, 0, 1, 2, 5, 16)))

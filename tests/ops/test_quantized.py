@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
+import graphwright as gw
 from graphwright.errors import ModelError
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
@@ -296,3 +299,31 @@ def test_another_granularity_is_refused() -> None:
     assert b(QuantizeLinear(U8, 1, 3), x, scale).type == tensor(U8, 2, 7)
     with pytest.raises(ModelError, match="3 and 2 differ"):
         b(QuantizeLinear(U8, 1, 4), x, scale)
+
+
+@pytest.mark.parametrize("name", ["FLOAT6E2M3", "FLOAT6E3M2", "FLOAT4E2M1"])
+def test_floats_of_few_bits(name: str) -> None:
+    """Stored, converted, quantized and dequantized, also from operands."""
+    kind = getattr(TensorProto, name)
+    stored = np.array([0.1, -1, 2.2, 100, -0.0], np.float32).astype(helper.tensor_dtype_to_np_dtype(kind))
+    nodes = [
+        helper.make_node("Cast", ["x"], ["code"], to=kind),
+        helper.make_node("Cast", ["code"], ["rounded"], to=TensorProto.FLOAT),
+        helper.make_node("QuantizeLinear", ["x", "scale"], ["q"], output_dtype=kind),
+        helper.make_node("DequantizeLinear", ["q", "scale"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["e"]),
+    ]
+    outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [5]) for n in ("rounded", "d", "e")]
+    outputs.append(helper.make_tensor_value_info("code", kind, [5]))
+    graph = helper.make_graph(
+        nodes, "one", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5])], outputs,
+        [numpy_helper.from_array(stored, "w"), numpy_helper.from_array(np.float32(0.3), "scale")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 28)], ir_version=14)
+    fed = {"x": np.array([0.3, -1.2, 7.6, -31, 1e-3], np.float32)}
+    expected = ReferenceEvaluator(model).run(None, fed)
+    for device in ("cpu", "reference"):
+        found = gw.compile(model, options=gw.CompileOptions(device=device)).run(fed).values()
+        for got, wanted in zip(found, expected, strict=True):
+            assert got.dtype == wanted.dtype
+            np.testing.assert_array_equal(got.astype(np.float32), wanted.astype(np.float32))

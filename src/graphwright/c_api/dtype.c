@@ -31,6 +31,8 @@ static const struct {
     [GW_DTYPE_F8E5M2FNUZ] = {"f8e5m2fnuz", 1},
     [GW_DTYPE_F8E8M0] = {"f8e8m0", 1},
     [GW_DTYPE_F4E2M1] = {"f4e2m1", 1},
+    [GW_DTYPE_F6E2M3] = {"f6e2m3", 1},
+    [GW_DTYPE_F6E3M2] = {"f6e3m2", 1},
 };
 enum { COUNT = sizeof DTYPES / sizeof *DTYPES };
 

@@ -84,6 +84,7 @@ _ML_DTYPES = {
     "bf16": "bfloat16", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
     "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
     "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn",
+    "f6e2m3": "float6_e2m3fn", "f6e3m2": "float6_e3m2fn",
 }  # fmt: skip
 """The names of types from the ml_dtypes package. It is imported at first use, as most models need none."""
 
@@ -102,6 +103,7 @@ DTYPES: dict[str, DType] = {
         DType("i4", "int", 4), DType("u4", "uint", 4), DType("i2", "int", 2), DType("u2", "uint", 2),
         DType("f8e4m3fn", "float", 8), DType("f8e4m3fnuz", "float", 8), DType("f8e5m2", "float", 8),
         DType("f8e5m2fnuz", "float", 8), DType("f8e8m0", "float", 8), DType("f4e2m1", "float", 4),
+        DType("f6e2m3", "float", 6), DType("f6e3m2", "float", 6),
     )
 }  # fmt: skip
 

@@ -23,7 +23,7 @@ from tests.targets.cpu.generated import compiled, outputs
 Array = np.ndarray[Any, Any]
 ISAS = pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
 
-FLOATS = ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1")
+FLOATS = ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1", "f6e2m3", "f6e3m2")
 INTEGERS = ("i4", "u4", "i2", "u2")
 CODES = np.arange(256, dtype=np.uint8)
 HALVES = np.arange(1 << 16, dtype=np.uint16)
@@ -55,8 +55,8 @@ def converted(x: Array, source: str, target: str, isa: Isa) -> Array:
 @pytest.mark.parametrize("name", (*FLOATS, *INTEGERS))
 def test_every_code_is_decoded_as_ml_dtypes_does(name: str, isa: Isa) -> None:
     x = CODES.view(DTYPES[name].numpy)[: -1 if name == "f8e8m0" else None]  # an odd count
-    if name == "f4e2m1":
-        x = x[:16]
+    if DTYPES[name].bits < 8 and name in FLOATS:
+        x = x[: 1 << DTYPES[name].bits]
     assert converted(x, name, "f32", isa).tobytes() == x.astype(np.float32).tobytes()
 
 
@@ -74,7 +74,7 @@ def test_every_16_bit_float_is_encoded_as_ml_dtypes_does(name: str, isa: Isa) ->
 @pytest.mark.parametrize("name", FLOATS)
 def test_floats_beside_the_middle_of_two_codes_round_to_the_right_one(name: str, isa: Isa) -> None:
     dtype = DTYPES[name].numpy
-    finite = CODES[: 16 if name == "f4e2m1" else 256].view(dtype).astype(np.float32)
+    finite = CODES[: 1 << DTYPES[name].bits].view(dtype).astype(np.float32)
     finite = np.unique(finite[np.isfinite(finite)])
     middles = (finite[1:].astype(np.float64) + finite[:-1]) / 2
     middles = np.append(middles, [1.5 * v for v in (finite[0], finite[-1])]).astype(np.float32)

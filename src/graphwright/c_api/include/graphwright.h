@@ -84,7 +84,9 @@ typedef enum gw_dtype {
     GW_DTYPE_F8E5M2 = 21,
     GW_DTYPE_F8E5M2FNUZ = 22,
     GW_DTYPE_F8E8M0 = 23,
-    GW_DTYPE_F4E2M1 = 24
+    GW_DTYPE_F4E2M1 = 24,
+    GW_DTYPE_F6E2M3 = 25,
+    GW_DTYPE_F6E3M2 = 26
 } gw_dtype;
 
 /* The name of an element type, such as "f32"; NULL for a type that this version does not have. */

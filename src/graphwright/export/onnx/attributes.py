@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from graphwright.frontends.onnx.dtypes import onnx_number
+from graphwright.frontends.onnx.packed_codes import regrouped
 from graphwright.ir.op import Array
 from graphwright.ir.op.exporter import CannotExport
 from graphwright.ir.symbols import Expr
@@ -78,11 +79,7 @@ def raw_bytes(array: Array) -> bytes:
     if bits >= 8:
         return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
     codes = np.ascontiguousarray(array).view(np.uint8).ravel() & ((1 << bits) - 1)
-    each = 8 // bits
-    rows = np.zeros(-(-codes.size // each) * each, np.uint8)
-    rows[: codes.size] = codes
-    shifted = rows.reshape(-1, each) << (np.arange(each, dtype=np.uint8) * bits)
-    return bytes(np.bitwise_or.reduce(shifted, axis=1).astype(np.uint8).tobytes())
+    return bytes(regrouped(codes, bits, 8)[: raw_size(array)].tobytes())
 
 
 def raw_size(array: Array) -> int:

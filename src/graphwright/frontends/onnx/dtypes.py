@@ -18,6 +18,7 @@ _DTYPES: dict[int, DType] = {
     P.FLOAT8E5M2: DTYPES["f8e5m2"],
     P.FLOAT8E5M2FNUZ: DTYPES["f8e5m2fnuz"], P.UINT4: DTYPES["u4"], P.INT4: DTYPES["i4"],
     23: DTYPES["f4e2m1"], 24: DTYPES["f8e8m0"], 25: DTYPES["u2"], 26: DTYPES["i2"],
+    27: DTYPES["f6e2m3"], 28: DTYPES["f6e3m2"],
 }  # fmt: skip
 """By number. Where there is only a number, onnx 1.17 has no name for it."""
 

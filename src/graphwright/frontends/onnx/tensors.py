@@ -13,6 +13,7 @@ import onnx
 from graphwright.frontends.onnx.dtypes import dtype_from_onnx
 from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.frontends.onnx.model_files import DAMAGED, ModelFiles
+from graphwright.frontends.onnx.packed_codes import regrouped
 from graphwright.ir.op import Array
 from graphwright.ir.types import MAX_RANK, STRING, DType
 
@@ -118,10 +119,7 @@ def _from_bytes(data: Array, dtype: DType, count: int) -> Array:
         if copied and data.ctypes.data % dtype.numpy.itemsize:
             data = data.copy()
         return data.view(dtype.numpy.newbyteorder("<") if dtype.numpy.isbuiltin else dtype.numpy)
-    per_byte = 8 // dtype.bits
-    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(dtype.bits)
-    lanes = (data[:, None] >> shifts) & np.uint8((1 << dtype.bits) - 1)
-    return _lanes_to(lanes.reshape(-1)[:count], dtype)
+    return _lanes_to(regrouped(data, 8, dtype.bits)[:count], dtype)
 
 
 def _lanes_to(lanes: Array, dtype: DType) -> Array:
@@ -142,8 +140,10 @@ def _from_fields(tensor: onnx.TensorProto, dtype: DType, count: int) -> Array:
         except (ValueError, OverflowError) as error:
             raise Fault("tensor", f"{field} does not contain {dtype} values: {error}", DAMAGED) from error
     codes = np.asarray(tensor.int32_data, np.int32)
-    if dtype.bits < 8:
+    if dtype.bits in (2, 4):
         return _from_bytes(codes.astype(np.uint8), dtype, count)
+    if dtype.bits < 8:  # one code in each number
+        return _lanes_to((codes & ((1 << dtype.bits) - 1)).astype(np.uint8), dtype)
     return codes.astype(f"<u{dtype.bytes}").view(dtype.numpy)
 
 

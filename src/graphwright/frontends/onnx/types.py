@@ -161,6 +161,7 @@ _TEXT: Mapping[str, str] = {
     "f64": "double", "c64": "complex64", "c128": "complex128", "string": "string", "i4": "int4",
     "u4": "uint4", "i2": "int2", "u2": "uint2", "f8e4m3fn": "float8e4m3fn", "f8e4m3fnuz": "float8e4m3fnuz",
     "f8e5m2": "float8e5m2", "f8e5m2fnuz": "float8e5m2fnuz", "f8e8m0": "float8e8m0", "f4e2m1": "float4e2m1",
+    "f6e2m3": "float6e2m3", "f6e3m2": "float6e3m2",
 }  # fmt: skip
 
 

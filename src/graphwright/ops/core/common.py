@@ -66,7 +66,7 @@ def chain(i: Importer, op: Op) -> Value:
 _ONNX_DTYPES = (
     "", "f32", "u8", "i8", "u16", "i16", "i32", "i64", "string", "bool", "f16", "f64", "u32", "u64", "c64",
     "c128", "bf16", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "u4", "i4", "f4e2m1", "f8e8m0",
-    "u2", "i2",
+    "u2", "i2", "f6e2m3", "f6e3m2",
 )  # fmt: skip
 """The names of dtypes, indexed by ONNX's ``TensorProto.DataType``."""
 

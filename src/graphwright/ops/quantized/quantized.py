@@ -28,7 +28,10 @@ POWERS = DTYPES["f8e8m0"]
 BYTES = frozenset({I8, U8})
 FLOAT8 = frozenset(DTYPES[name] for name in ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz"))
 QUANTIZED = (
-    BYTES | FLOAT8 | {I16, U16, *(DTYPES[name] for name in ("i4", "u4", "i2", "u2", "f4e2m1"))}
+    BYTES
+    | FLOAT8
+    | {I16, U16}
+    | {DTYPES[name] for name in ("i4", "u4", "i2", "u2", "f4e2m1", "f6e2m3", "f6e3m2")}
 )  # fmt: skip
 
 

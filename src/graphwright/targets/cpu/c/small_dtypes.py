@@ -103,8 +103,12 @@ SMALL_FLOATS: Final = {
     "f8e5m2": SmallFloat(8, 2, 15, 0x7B, 0x7C, 0x7E),
     "f8e5m2fnuz": SmallFloat(8, 2, 16, 0x7F, 0x80, 0x80, one_zero=True),
     "f4e2m1": SmallFloat(4, 1, 1, 0x7, 0x7, 0x8),
+    "f6e2m3": SmallFloat(6, 3, 1, 0x1F, 0x1F, 0x20),
+    "f6e3m2": SmallFloat(6, 2, 3, 0x1F, 0x1F, 0x20),
 }
-"""The formats by dtype. f4e2m1 has no NaN: ml_dtypes converts NaN to a zero of the opposite sign."""
+"""The formats by dtype. Those of fewer than 8 bits have no NaN: ml_dtypes converts NaN to a zero of the
+opposite sign.
+"""
 
 _POWERS: Final = {
     "widen_f8e8m0": """\

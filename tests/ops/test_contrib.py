@@ -281,6 +281,19 @@ def test_rotary_embedding(interleaved: int, first: bool) -> None:
     compare("RotaryEmbedding", [normal(2, 3, 5, 12), positions, *caches], **partial)
 
 
+def test_rotary_embeddings_with_tables_of_a_dynamic_size() -> None:
+    """The size of a head is that of the tables."""
+    feeds = [normal(2, 5, 24), rng.integers(0, 9, (2, 5)), normal(9, 4), normal(9, 4)]
+    model = one_node("RotaryEmbedding", feeds, {}, ("y",), DOMAIN, False, ())
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            dim.dim_param = f"{value.name}_{axis}"
+    given = {f"x{k}": feed for k, feed in enumerate(feeds)}
+    for options in (REFERENCE, COMPILED):
+        (found,) = gw.compile(model, options=options).run(given).values()
+        np.testing.assert_allclose(found, by_runtime(model, given)[0], rtol=1e-5, atol=1e-6)
+
+
 def flags(*shape: int) -> Array:
     """Zeros and ones, with a one in front."""
     found = rng.integers(0, 2, shape).astype(np.int32)

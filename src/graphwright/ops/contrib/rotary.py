@@ -60,9 +60,9 @@ def _import(i: Importer) -> Value:
     flat, shape = rank_of(x) == 3, x.type.dims
     length = shape[1] if flat else shape[2]
     if flat:
-        given = int(i.attr("num_heads", 0))
-        heads = given or floordiv(shape[2], 2 * tables[0].type.dims[1])
-        x = i.emit(Reshape((0, 0, heads, floordiv(shape[2], heads))), x)
+        heads = int(i.attr("num_heads", 0))
+        size = floordiv(shape[2], heads) if heads else 2 * tables[0].type.dims[1]
+        x = i.emit(Reshape((0, 0, heads or -1, size)), x)
     if rank_of(positions) == 1:
         positions = i.emit(Add(), i.emit(Range((0, length, 1))), positions)
     cosine, sine = looked_up(i, tables, positions, -2 if flat else -3)

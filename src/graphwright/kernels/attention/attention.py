@@ -254,11 +254,7 @@ def _product(rows: int, vectors: int, pairs: bool) -> str:
         f"{PAIR_TARGET * pairs}static void {name}(int64_t k, const float *a, const float *b, float *c,",
         "    int add) {",
         "    vf x;",
-        *(f"    vf c{r}_{v}_0 = {{0}};" for r, v in cells),
-        "    if (add) {",
-        *(f"        c{r}_{v}_0 = vf_load(c + {r} * PITCH + {v} * VL);" for r, v in cells),
-        "    }",
-        *(f"    vf c{r}_{v}_{s} = {{0}};" for r, v in cells for s in range(1, splits)),
+        *(f"    vf c{r}_{v}_{s} = {{0}};" for r, v in cells for s in range(splits)),
         f"    for (; k >= {turn}; k -= {turn}, a += {turn}, b += {turn} * NR) {{",
         *(line for step in range(turn) for line in _step(rows, vectors, step, step % splits, pairs)),
         "    }",
@@ -266,6 +262,9 @@ def _product(rows: int, vectors: int, pairs: bool) -> str:
         *_step(rows, vectors, 0, 0, pairs),
         "    }",
         *(f"    c{r}_{v}_0 += c{r}_{v}_{s};" for s in range(1, splits) for r, v in cells),
+        "    if (add) {",
+        *(f"        c{r}_{v}_0 += vf_load(c + {r} * PITCH + {v} * VL);" for r, v in cells),
+        "    }",
         *(f"    vf_store(c + {r} * PITCH + {v} * VL, c{r}_{v}_0);" for r, v in cells),
     ]
     return "\n".join([*lines, "}", ""])

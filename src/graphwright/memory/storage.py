@@ -5,11 +5,10 @@ concatenation are written directly into their slots of its result.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.symbols import Dim
 from graphwright.kernels.launch import (
     Alias,
     Branch,
@@ -21,7 +20,6 @@ from graphwright.kernels.launch import (
 )
 from graphwright.kernels.steps import (
     NEVER_ENDS,
-    all_steps,
     last_uses,
     launch_values,
     shareable,
@@ -30,6 +28,7 @@ from graphwright.kernels.steps import (
 )
 from graphwright.low_ir.tasks import Storage
 from graphwright.memory.locations import Location, Memory, Move, sequentialize
+from graphwright.memory.views import Views, can_overwrite
 from graphwright.records import dataclass, field
 
 Weights = Mapping[Value, tuple[int, int]]
@@ -88,14 +87,7 @@ class _Assigner:
         for index, value in enumerate(self.graph.inputs):
             storage = Storage.STATE if index in self.updates.values() else Storage.INPUT
             self._put(value, Location(Memory(storage, value.bytes, value.name, index)))
-        self.roots = {
-            step.node.outputs[0]: (step.action.source, step.action.offset)
-            for step in all_steps(steps)
-            if isinstance(step.action, Alias)
-        }
-        self.views: dict[Value, list[Value]] = defaultdict(list)
-        for view in self.roots:
-            self.views[self._root(view)[0]].append(view)
+        self.views = Views(steps)
         self.last_use = last_uses(steps)
         for value in self.graph.outputs:
             self.last_use[value] = NEVER_ENDS
@@ -109,14 +101,6 @@ class _Assigner:
     def _put(self, value: Value, location: Location) -> None:
         self.locations[value] = location
         self.holders[location.memory].append(value)
-
-    def _root(self, value: Value) -> tuple[Value, Dim]:
-        """The value whose memory ``value`` is a view of, and the byte offset in it."""
-        offset: Dim = 0
-        while value in self.roots:
-            value, step_offset = self.roots[value]
-            offset = offset + step_offset
-        return value, offset
 
     def _is_fresh(self, value: Value) -> bool:
         """Whether a step computes ``value``: it is not a constant or the input of a graph or region."""
@@ -132,7 +116,7 @@ class _Assigner:
             memory = Memory(Storage.OUTPUT, value.bytes, value.name, index)
             self.result.outputs.append(memory)
             if self._fits(value, value, self.graph):
-                self.preset[self._root(value)[0]] = Location(memory)
+                self.preset[self.views.root(value)[0]] = Location(memory)
             else:
                 copied.append((value, Location(memory)))
         return copied
@@ -146,15 +130,15 @@ class _Assigner:
         changed = []
         for position, source in self.updates.items():
             value, state = self.graph.outputs[position], self.graph.inputs[source]
-            if self._root(value) != (state, 0):
+            if self.views.root(value) != (state, 0):
                 changed.append((value, state))
         moved = {value for value, _ in changed if not self._fits(value, value, self.graph)}
-        read_last = {self._root(value)[0] for value in (*late, *moved)}
+        read_last = {self.views.root(value)[0] for value in (*late, *moved)}
         copied = []
         for value, state in changed:
-            root, location = self._root(value)[0], self.locations[state]
+            root, location = self.views.root(value)[0], self.locations[state]
             is_free = value not in moved and root not in self.preset and state not in read_last
-            if is_free and self._frees(steps, state, root):
+            if is_free and can_overwrite(steps, state, root, self.views):
                 self.preset[root] = location
             else:
                 copied.append((value, location))
@@ -173,7 +157,7 @@ class _Assigner:
             for position in step.action.slots:
                 copy = step.action.launches[position]
                 assert isinstance(copy, Copy)
-                root, offset = self._root(copy.source)
+                root, offset = self.views.root(copy.source)
                 whole = offset == 0 and root.bytes == copy.source.bytes
                 if (
                     whole
@@ -228,7 +212,7 @@ class _Assigner:
             if (
                 location.memory.storage is Storage.ARENA
                 and whole
-                and self._ends_here(location.memory, step)
+                and self._are_last_read_at(step, self.holders[location.memory])
                 and self._only_in_place(step.action, value, location.memory)
             ):
                 return location
@@ -251,9 +235,9 @@ class _Assigner:
                 return False
         return True
 
-    def _ends_here(self, memory: Memory, step: SelectedNode) -> bool:
-        """Whether no step after ``step`` reads a value in ``memory``."""
-        return all(self.last_use.get(v, -1) <= self.last_use[step.node] for v in self.holders[memory])
+    def _are_last_read_at(self, step: SelectedNode, values: Iterable[Value]) -> bool:
+        """Whether no step after ``step`` reads one of ``values``."""
+        return all(self.last_use.get(value, -1) <= self.last_use[step.node] for value in values)
 
     def _branch(self, step: SelectedNode, branch: Branch) -> None:
         outputs = step.node.outputs
@@ -267,7 +251,7 @@ class _Assigner:
             copied: list[tuple[Value, Value]] = []
             for value, output in zip(region.outputs, outputs, strict=True):
                 if self._fits(value, output, region):
-                    self.preset[self._root(value)[0]] = self.locations[output]
+                    self.preset[self.views.root(value)[0]] = self.locations[output]
                 else:
                     copied.append((value, output))
             self._preset_slots(steps)
@@ -276,7 +260,7 @@ class _Assigner:
 
     def _fits(self, value: Value, output: Value, region: Graph) -> bool:
         """Whether a step of ``region`` can compute ``value`` directly in the memory of ``output``."""
-        root, offset = self._root(value)
+        root, offset = self.views.root(value)
         whole = offset == 0 and root.bytes == output.bytes
         return whole and self._is_fresh(root) and root not in self.preset and root.graph is region
 
@@ -293,12 +277,12 @@ class _Assigner:
         """Reserves the memory of loop-carried values for their start values, if nothing else reads these."""
         graph = step.node.graph
         assert graph is not None
-        roots = [self._root(value)[0] for value in step.node.inputs if value is not None]
+        roots = [self.views.root(value)[0] for value in step.node.inputs if value is not None]
         for each in loop.carried:
-            root = self._root(each.start)[0]
+            root = self.views.root(each.start)[0]
             if roots.count(root) > 1 or not self._fits(each.start, each.output, graph):
                 continue
-            if all(self.last_use.get(v, -1) <= self.last_use[step.node] for v in (root, *self.views[root])):
+            if self._are_last_read_at(step, (root, *self.views.of(root))):
                 self.preset[root] = self._memory_of(each.output)
 
     def _loop(self, step: SelectedNode, loop: NativeLoop) -> None:
@@ -323,7 +307,7 @@ class _Assigner:
         self._preset_slots(loop.steps)
         self._steps(loop.steps)
         for value, output in loop.rows:
-            root = self._root(value)[0]
+            root = self.views.root(value)[0]
             first = root.producer if self._is_fresh(root) and root.graph is region else None
             moves.rows[first].append(self._move(value, output))
         moves.end = sequentialize([self._move(*pair) for pair in copied])
@@ -337,53 +321,20 @@ class _Assigner:
         fresh: dict[Value, CarriedValue] = {}
         for each in loop.carried:
             if self._fits(each.result, each.output, region):
-                fresh.setdefault(self._root(each.result)[0], each)
-        late = {self._root(each.result)[0] for each in loop.carried if each not in fresh.values()}
+                fresh.setdefault(self.views.root(each.result)[0], each)
+        late = {self.views.root(each.result)[0] for each in loop.carried if each not in fresh.values()}
         copied: list[tuple[Value, Value]] = []
         for each in loop.carried:
-            root, offset = self._root(each.result)
+            root, offset = self.views.root(each.result)
             if (
                 fresh.get(root) is each
                 and each.received not in late
-                and self._frees(loop.steps, each.received, root)
+                and can_overwrite(loop.steps, each.received, root, self.views)
             ):
                 self.preset[root] = self.locations[each.received]
             elif root is not each.received or offset != 0:
                 copied.append((each.result, each.received))
         return copied
-
-    def _frees(self, steps: Sequence[SelectedNode], old: Value, new: Value) -> bool:
-        """Whether ``new`` may be written over ``old``: all readers of ``old`` among ``steps`` come before the
-        step that makes ``new``, or that step is the last reader and works in place.
-        """
-        maker = next(k for k, step in enumerate(steps) if step.node is new.producer)
-        readers = [k for k, step in enumerate(steps) if self._reads(step, old)]
-        step = steps[maker]
-        if isinstance(step.action, Run) and step.action.slots:  # earlier steps write its slots
-            return not readers
-        return all(k < maker for k in readers if k != maker) and (
-            maker not in readers or self._replaces(step, old, new)
-        )
-
-    def _reads(self, step: SelectedNode, root: Value) -> bool:
-        return not isinstance(step.action, Alias) and any(self._root(v)[0] is root for v in step_values(step))
-
-    def _replaces(self, step: SelectedNode, old: Value, new: Value) -> bool:
-        """Whether a step may write ``new`` over ``old``, which it reads: in place, or as a loop that carries
-        it.
-        """
-        read = [value for value in step_values(step) if self._root(value)[0] is old]
-        if len(read) > 1 or self._root(read[0])[1] != 0 or read[0].bytes != new.bytes:
-            return False
-        if isinstance(step.action, NativeLoop):
-            return any(each.start is read[0] and each.output is new for each in step.action.carried)
-        if not isinstance(step.action, Run):
-            return False
-        return any(
-            (output, source) == (new, read[0])
-            for launch, output, source in shareable(step.action)
-            if isinstance(launch, Copy) or len(step.action.launches) == 1
-        )
 
     def _locate_constant(self, value: Value) -> None:
         if value not in self.locations and is_constant(value):

@@ -28,7 +28,7 @@ from graphwright.layout.blocks import is_blocked
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.scaled_conv import ScaledConv
-from graphwright.records import replace
+from graphwright.records import dataclass, replace
 
 candidate(Conv, ScaledConv, ConvTranspose, blocks=True)(without_epilogue)
 
@@ -55,8 +55,8 @@ def convolution(call: Contraction[Conv], context: Context) -> Launch | Run | str
     if refusal is not None:
         return refusal
     if op.group > 1 and w.type.dims[1] == 1:
-        return _depthwise(call, x, w, bias, context)
-    return _general(call, op, x, w, bias, context)
+        return _RowMajor(call, op, x, w, bias).depthwise(context)
+    return _RowMajor(call, op, x, w, bias).general(context)
 
 
 @contraction(ScaledConv, _groups, channel_axis=CHANNELS)
@@ -70,8 +70,9 @@ def scaled_convolution(call: Contraction[ScaledConv], context: Context) -> Launc
     if (refusal := _refusal(x, w, call.epilogue)) is not None:
         return refusal
     if scale.type.dims[0] == 1:
-        return _general(call, conv, x, w, bias, context, scale)
-    return _general(call, conv, _scaled_image(x, scale, call.node, context), w, bias, context)
+        return _RowMajor(call, conv, x, w, bias).general(context, scale)
+    scaled = _scaled_image(x, scale, call.node, context)
+    return _RowMajor(call, conv, scaled, w, bias).general(context)
 
 
 def _scaled_image(x: Value, scale: Value, node: Node, context: Context) -> Value:
@@ -86,52 +87,54 @@ def _scaled_image(x: Value, scale: Value, node: Node, context: Context) -> Value
     return scaled
 
 
-def _depthwise(call: Contraction[Conv], x: Value, w: Value, bias: Value | None, context: Context) -> Launch:
-    axes = _axes(call, call.node.op, x, w).without_single_axes()
-    (images, channels), features = x.type.dims[:2], w.type.sizes[0]
-    args = depthwise.DepthwiseArgs(*(
-        images, channels, 1, features // call.node.op.group,
-        *axes.depth_height_width, *_strides(channels, axes.sizes), *_strides(features, axes.counts), 0,
-    ))  # fmt: skip
-    return call.launch(
-        depthwise.SYMBOL,
-        depthwise.ABI.ordered(x=x, w=w, bias=bias, y=call.result),
-        args,
-        depthwise.grid(args),
-        depthwise.scratch_bytes(context.isa, args),
-        depthwise.work_ns(context.isa, args),
-    )
+@dataclass(frozen=True)
+class _RowMajor:
+    """A convolution ``op`` of row-major images."""
 
+    call: Contraction
+    op: Conv
+    x: Value
+    w: Value
+    bias: Value | None
 
-def _general(
-    call: Contraction,
-    op: Conv,
-    x: Value,
-    w: Value,
-    bias: Value | None,
-    context: Context,
-    scale: Value | None = None,
-) -> Launch:
-    isa, axes = context.isa, _axes(call, op, x, w).merged()
-    (images, channels), (cout, cin, *kernel) = x.type.dims[:2], w.type.sizes
-    features, taps = cout // op.group, prod(kernel)
-    args = conv.ConvArgs(*(
-        images, op.group, cin, features, *axes.depth_height_width, *_strides(channels, axes.sizes),
-        *_strides(cout, axes.counts), 0, 0, 0,
-    ))  # fmt: skip
-    args = replace(args, block_panels=conv.block_panels(isa, args))
-    args = replace(args, unit_tiles=conv.unit_tiles(isa, args))
-    rows = conv.panel_rows(isa)
-    if (op.group == 1 or features % rows == 0) and (scale is not None or len(w.type.dims) == 4):
-        layout = Layout((0, 1, 2, 3), ((0, rows),), zero_padded=True)
-        viewed = None if len(w.type.dims) == 4 else (cout, cin, 1, taps)
-        weights = packed(w, layout, call.node, context, viewed, scale)
-    else:  # panels do not cross groups
-        shape = (op.group, features, cin * taps)
-        weights = packed(w, conv_layout(isa), call.node, context, shape)
-    costs = conv.grid(isa, args), conv.scratch_bytes(isa, args), conv.work_ns(isa, args)
-    operands = conv.ABI.ordered(x=x, w=weights, bias=bias, y=call.result)
-    return call.launch(conv.SYMBOL, operands, args, *costs)
+    @property
+    def axes(self) -> Sliding:
+        return _axes(self.call, self.op, self.x, self.w)
+
+    def depthwise(self, context: Context) -> Launch:
+        """The kernel for one input channel per group."""
+        isa, axes = context.isa, self.axes.without_single_axes()
+        (images, channels), features = self.x.type.dims[:2], self.w.type.sizes[0]
+        args = depthwise.DepthwiseArgs(*(
+            images, channels, 1, features // self.op.group,
+            *axes.depth_height_width, *_strides(channels, axes.sizes), *_strides(features, axes.counts), 0,
+        ))  # fmt: skip
+        costs = depthwise.grid(args), depthwise.scratch_bytes(isa, args), depthwise.work_ns(isa, args)
+        operands = depthwise.ABI.ordered(x=self.x, w=self.w, bias=self.bias, y=self.call.result)
+        return self.call.launch(depthwise.SYMBOL, operands, args, *costs)
+
+    def general(self, context: Context, scale: Value | None = None) -> Launch:
+        """The kernel for any groups. ``scale`` multiplies the input channels, through the weights."""
+        isa, axes, op = context.isa, self.axes.merged(), self.op
+        (images, channels), (cout, cin, *kernel) = self.x.type.dims[:2], self.w.type.sizes
+        features, taps = cout // op.group, prod(kernel)
+        args = conv.ConvArgs(*(
+            images, op.group, cin, features, *axes.depth_height_width, *_strides(channels, axes.sizes),
+            *_strides(cout, axes.counts), 0, 0, 0,
+        ))  # fmt: skip
+        args = replace(args, block_panels=conv.block_panels(isa, args))
+        args = replace(args, unit_tiles=conv.unit_tiles(isa, args))
+        rows = conv.panel_rows(isa)
+        if (op.group == 1 or features % rows == 0) and (scale is not None or len(self.w.type.dims) == 4):
+            layout = Layout((0, 1, 2, 3), ((0, rows),), zero_padded=True)
+            viewed = None if len(self.w.type.dims) == 4 else (cout, cin, 1, taps)
+            weights = packed(self.w, layout, self.call.node, context, viewed, scale)
+        else:  # panels do not cross groups
+            shape = (op.group, features, cin * taps)
+            weights = packed(self.w, conv_layout(isa), self.call.node, context, shape)
+        costs = conv.grid(isa, args), conv.scratch_bytes(isa, args), conv.work_ns(isa, args)
+        operands = conv.ABI.ordered(x=self.x, w=weights, bias=self.bias, y=self.call.result)
+        return self.call.launch(conv.SYMBOL, operands, args, *costs)
 
 
 def _axes(call: Contraction, op: Conv | ConvTranspose, x: Value, w: Value) -> Sliding:

@@ -71,9 +71,8 @@ class Winograd:
         x = to_blocks(x, isa, at_end=at_end, gap=gap)
         self.y = to_blocks(np.zeros(self.shape, np.float32), isa, at_end=at_end, gap=gap)
         residual = None if residual is None else to_blocks(residual, isa, at_end=at_end, gap=gap)
-        args = winograd.dense_args(
-            m, isa, Conv3x3(n, cin, cout, oh, ow), pads=pads, act=act, lo=bits(lo), hi=bits(hi)
-        )  # fmt: skip
+        args = winograd.dense_args(m, isa, Conv3x3(n, cin, cout, oh, ow), pads)
+        args = replace(args, act=act, lo=bits(lo), hi=bits(hi))
         strides = {name: strides_of(v) for name, v in (("x", x), ("r", self.y), ("y", self.y))}
         if gap:
             names = {

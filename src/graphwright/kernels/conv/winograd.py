@@ -146,11 +146,8 @@ def blocking(m: int, isa: Isa, conv: Conv3x3) -> tuple[Dim, Dim]:
     return maximum(1, ceildiv(count, blocks)), unit
 
 
-def dense_args(
-    m: int, isa: Isa, conv: Conv3x3, *,
-    pads: tuple[int, int, int, int] = (0, 0, 0, 0), act: int = 0, lo: int = 0, hi: int = 0,
-) -> WinogradArgs:  # fmt: skip
-    """The arguments for dense operands; ``pads``: top, left, bottom, right; ``lo``, ``hi``: f32 bits."""
+def dense_args(m: int, isa: Isa, conv: Conv3x3, pads: tuple[int, int, int, int]) -> WinogradArgs:
+    """The arguments for dense operands without an activation; ``pads``: top, left, bottom, right."""
     _, cin, cout, oh, ow = conv
     h, w = oh + 2 - pads[0] - pads[2], ow + 2 - pads[1] - pads[3]
     block_tiles, unit_groups = blocking(m, isa, conv)
@@ -158,7 +155,7 @@ def dense_args(
     y_strides = _dense_strides(isa, cout, oh, ow)
     return WinogradArgs(
         conv.images, cin, cout, h, w, oh, ow, pads[0], pads[1], *x_strides, *y_strides, *y_strides,
-        act, lo, hi, block_tiles, unit_groups,
+        0, 0, 0, block_tiles, unit_groups,
     )  # fmt: skip
 
 

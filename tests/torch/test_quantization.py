@@ -95,11 +95,19 @@ def test_parameters_chosen_at_run_time(shift: float) -> None:
     assert not gw.torch.report(run).missing
 
 
-def test_zero_points_that_the_dtype_does_not_have_stay_with_pytorch() -> None:
-    def shifted(x: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = decomposed.quantize_per_tensor(x, 0.5, 300, 0, 255, torch.uint8)
-        return made
+def test_parameters_that_the_quantized_dtype_does_not_have() -> None:
+    def quantize(x: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor) -> Any:
+        far = decomposed.quantize_per_tensor(x, 0.5, 300, *BYTES)
+        wide = decomposed.quantize_per_tensor(x, 0.5, 5, -(2**20), 2**20, torch.int32)
+        each = decomposed.quantize_per_channel(x, scales, zeros, 0, *BYTES)
+        return (
+            (far, decomposed.dequantize_per_tensor(far, 0.5, 300, *BYTES)),
+            (wide, decomposed.dequantize_per_tensor(wide, 0.5, 5, -(2**20), 2**20, torch.int32)),
+            (each, decomposed.dequantize_per_channel(each, scales, zeros, 0, *BYTES)),
+        )
 
-    x, run = torch.linspace(-100, 20, 7), compiled(shifted)
-    close(run(x), shifted(x))
-    assert [each.reason for each in gw.torch.report(run).missing] == ["a zero point is outside 0..255"]
+    x = torch.linspace(-100, 20, 12).reshape(3, 4)
+    scales, zeros = torch.tensor([0.5, 0.25, 1.0]), torch.tensor([0.5, 30.0, 99.5])
+    run = compiled(quantize)
+    close(run(x, scales, zeros), quantize(x, scales, zeros))
+    assert not gw.torch.report(run).missing

@@ -14,7 +14,7 @@ from torch._prims_common import elementwise_dtypes
 
 from graphwright.frontends.torch.higher_order import parameters_of
 from graphwright.frontends.torch.numbers import scalar, size
-from graphwright.frontends.torch.types import Unsupported, dtype_from, size_hint, type_from
+from graphwright.frontends.torch.types import Unsupported, dtype_from, saturates, size_hint, type_from
 from graphwright.ir.build import Builder
 from graphwright.ir.builtin.constant import constant_of
 from graphwright.ir.graph import Graph, Value
@@ -222,7 +222,9 @@ class Call:
         return self.const(np.asarray(given).astype(dtype.numpy))
 
     def _cast(self, value: Value, dtype: DType) -> Value:
-        cast: Value = value if value.type.dtype == dtype else self.emit(Cast(dtype), value)
+        if value.type.dtype == dtype:
+            return value
+        cast: Value = self.emit(Cast(dtype, saturates(dtype)), value)
         return cast
 
 

@@ -6,23 +6,27 @@ from fractions import Fraction
 from functools import cache, reduce
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import sympy
 import torch
 from torch._subclasses import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._sympy import functions as torch_sympy
 
 from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, mod, product, symbol
-from graphwright.ir.types import DTYPES, DType, TensorType
+from graphwright.ir.types import DTYPES, DType, TensorType, dtype_of
 
 _NAMES = {
     torch.bool: "bool", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
     torch.uint8: "u8", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64",
     torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
+    torch.float8_e4m3fn: "f8e4m3fn", torch.float8_e4m3fnuz: "f8e4m3fnuz",
+    torch.float8_e5m2: "f8e5m2", torch.float8_e5m2fnuz: "f8e5m2fnuz",
 }  # fmt: skip
 _DTYPES = {theirs: DTYPES[name] for theirs, name in _NAMES.items()}
+
+_WORDS = {8: torch.int8, 16: torch.int16}
 
 _GUESS = sympy.Integer(4099)
 """The assumed value of an unknown size: a prime, which has no common factor with other sizes."""
@@ -33,12 +37,12 @@ _LONGEST = 1 << 18
 """Up to this size, products with a fraction are compared with those in floats."""
 
 _DLPACK = {"int": 0, "uint": 1, "float": 2, "bool": 6}
-_DLPACK_BFLOAT = 4
+_DLPACK_FLOATS = {"bf16": 4, "f8e4m3fn": 10, "f8e4m3fnuz": 11, "f8e5m2": 12, "f8e5m2fnuz": 13}
 
 
 def dlpack_type(dtype: DType) -> tuple[int, int]:
     """The type code of ``dtype`` in DLPack, and its number of bits."""
-    return _DLPACK_BFLOAT if dtype.name == "bf16" else _DLPACK[dtype.kind], dtype.bits
+    return _DLPACK_FLOATS.get(dtype.name, _DLPACK[dtype.kind]), dtype.bits
 
 
 class Unsupported(Exception):
@@ -63,6 +67,15 @@ def torch_dtype(dtype: DType) -> torch.dtype:
     if not isinstance(found, torch.dtype):
         raise Unsupported(f"PyTorch has no dtype for {dtype}")
     return found
+
+
+@cache
+def saturates(dtype: DType) -> bool:
+    """Whether PyTorch converts a large float to the largest number of ``dtype``. Its 8-bit floats differ."""
+    if not dtype.is_float or dtype.bits > 8:
+        return True
+    with _disable_current_modes():
+        return bool(torch.tensor(1e9).to(torch_dtype(dtype)).float().isfinite())
 
 
 def type_from(tensor: torch.Tensor) -> TensorType:
@@ -91,16 +104,20 @@ def has_elements(tensor: torch.Tensor) -> bool:
 def array_from(tensor: torch.Tensor) -> Array:
     """The elements of ``tensor``. They share its memory if it is contiguous."""
     flat = tensor.detach().contiguous()
-    if tensor.dtype == torch.bfloat16:
-        return np.asarray(flat.view(torch.uint16).numpy().view(ml_dtypes.bfloat16))
+    known = _DTYPES.get(tensor.dtype)
+    if known is not None and known.name in _DLPACK_FLOATS:  # NumPy alone does not have them
+        return np.asarray(flat.view(_WORDS[known.bits]).numpy().view(known.numpy))
     return np.asarray(flat.numpy())
 
 
 def tensor_from(array: Array) -> torch.Tensor:
     """A tensor in the memory of ``array``, or in a copy if ``array`` is read-only."""
     array = array if array.flags.writeable else array.copy()
-    is_bf16 = array.dtype == ml_dtypes.bfloat16
-    made = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if is_bf16 else torch.from_numpy(array)
+    known = dtype_of(array)
+    if known.name in _DLPACK_FLOATS:
+        made = torch.from_numpy(array.view(f"i{known.bits // 8}")).view(torch_dtype(known))
+    else:
+        made = torch.from_numpy(array)
     return made if array.size else made.new_empty(array.shape)  # NumPy's strides are 0 without elements
 
 

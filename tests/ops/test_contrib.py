@@ -249,6 +249,21 @@ def test_skip_simplified_layer_normalization(outputs: Sequence[str]) -> None:
     compare(op_type, [x, skip, scale], ("y", "", "deviation"), epsilon=1e-2)
 
 
+def test_an_output_that_is_not_computed_may_have_a_name_that_nothing_reads() -> None:
+    feeds = [normal(2, 5, 24), normal(2, 5, 24), normal(24)]
+    outputs = ("y", "mean", "deviation", "sum")
+    model = one_node("SkipSimplifiedLayerNormalization", feeds, {}, outputs, DOMAIN, False, ())
+    with pytest.raises(ModelError, match="does not compute its output 1"):
+        gw.compile(model, options=REFERENCE)
+    (mean,) = (each for each in model.graph.output if each.name == "mean")
+    model.graph.output.remove(mean)
+    y, _, total = gw.compile(model, options=REFERENCE)(*feeds)
+    expected = feeds[0] + feeds[1]
+    assert np.allclose(total, expected)
+    root = np.sqrt(np.square(expected).mean(-1, keepdims=True) + 1e-12)
+    assert np.allclose(y, expected / root * feeds[2], atol=1e-5)
+
+
 def test_embed_layer_normalization() -> None:
     ids = rng.integers(0, 11, (2, 5)).astype(np.int32)
     segments = rng.integers(0, 2, (2, 5)).astype(np.int32)

@@ -301,9 +301,13 @@ class GraphReader:
                 continue
             value = values[position] if position < len(values) else None
             if value is None:
-                raise Fault(
+                missing = Fault(
                     "outputs", f"{text(node.op_type)} does not compute its output {position}", "remove it"
                 )
+                if position >= len(values):
+                    raise missing
+                scope.bind(name, missing)
+                continue
             scope.bind(name, value)
             if not value.name:
                 value.name = scope.frame.trail + name

@@ -53,7 +53,8 @@ POISON = Poison()
 class Scope:
     """The names of a graph, a subgraph, or a function body.
 
-    ``values`` maps a name to its value, to None (a function input that the call omits), or to poison.
+    ``values`` maps a name to its value, to None (a function input that the call omits), to poison, or to the
+    fault that reading it raises.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Scope:
                 "flatten the model",
             )
         self.builder, self.frame, self.files, self.outer, self.depth = builder, frame, files, outer, depth
-        self.values: dict[str, Value | Poison | None] = {}
+        self.values: dict[str, Value | Poison | Fault | None] = {}
         self.initializers: dict[str, Initializer] = {}
         self.captured: dict[Value, Value] = {}
         """The outer values that this region captures, and their region inputs."""
@@ -76,9 +77,11 @@ class Scope:
         found = self._find(name)
         if isinstance(found, Poison):
             raise Poisoned
+        if isinstance(found, Fault):
+            raise found
         return found
 
-    def bind(self, name: str, value: Value | Poison | None) -> None:
+    def bind(self, name: str, value: Value | Poison | Fault | None) -> None:
         """Defines ``name`` as ``value``. Raises Fault if the name is already defined."""
         if name in self.values or name in self.initializers:
             raise Fault("duplicate-name", f"{name!r} is produced twice", "give every value a unique name")
@@ -95,7 +98,7 @@ class Scope:
             return None
         return np.array(fact.elements, fact.dtype.numpy).reshape(fact.type.shape)
 
-    def _find(self, name: str) -> Value | Poison | None:
+    def _find(self, name: str) -> Value | Poison | Fault | None:
         if name in self.values:
             return self.values[name]
         if name in self.initializers:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch._inductor.inductor_prims  # registers prims.fma
+import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_utils import SEED
@@ -27,6 +28,14 @@ def captured(function: Callable[..., Any], *tensors: torch.Tensor) -> torch.fx.G
 
     trace = make_fx(functionalize(listed), decomposition_table=decompositions(), tracing_mode="fake")
     return trace(*tensors)
+
+
+def parts_of(name: str) -> tuple[str, str, str]:
+    """Namespace, operator and overload of a name under which an import function is registered."""
+    first, _, rest = name.partition(".")
+    namespace, plain = (first, rest) if first in ("prims", "quantized_decomposed") else ("aten", name)
+    operator, _, overload = plain.partition(".")
+    return namespace, operator, overload or "default"
 
 
 def samples_of(operator: Any, dtype: torch.dtype, count: int | None = None) -> list[Any]:

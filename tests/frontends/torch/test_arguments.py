@@ -22,13 +22,14 @@ from graphwright.frontends.torch.call import MEMORY_ARGUMENTS, Call
 from graphwright.frontends.torch.catalog import import_functions
 from graphwright.frontends.torch.graph import read_graph
 from graphwright.frontends.torch.types import Unsupported
-from tests.frontends.torch.support import reading, samples_of
+from tests.frontends.torch.support import parts_of, reading, samples_of
 
-aten = torch.ops.aten
+aten, decomposed = torch.ops.aten, torch.ops.quantized_decomposed
 X, ROWS, COUNTS = torch.randn(3, 5), torch.randn(2, 4, 6), torch.arange(15).reshape(3, 5)
 IMAGE, CUBE = torch.randn(2, 4, 6, 6), torch.randn(2, 4, 5, 5, 5)
 HEADS = torch.randn(2, 4, 8, 16)
 PER_CHANNEL = torch.rand(4)
+ONE, ZERO = torch.ones(1), torch.zeros(1, dtype=torch.int64)
 BYTES = torch.ones(32, 32, dtype=torch.int8)
 STATE = torch.randn(1, 4, 5)
 GATES = {count: (torch.randn(count * 5, 6), torch.randn(count * 5, 5)) for count in (1, 3, 4)}
@@ -126,6 +127,12 @@ CALLS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (aten.rnn_tanh.input, (ROWS, STATE, [*GATES[1]], False, 1, 0.0, False, False, False)),
     (aten.rnn_relu.input, (ROWS, STATE, [*GATES[1]], False, 1, 0.0, False, False, False)),
     (aten._weight_int8pack_mm.default, (X, torch.zeros(4, 5, dtype=torch.int8), PER_CHANNEL)),
+    (decomposed.quantize_per_tensor.default, (X, 0.5, 0, 0, 255, torch.uint8)),
+    (decomposed.quantize_per_tensor.tensor, (X, ONE, ZERO, 0, 255, torch.uint8)),
+    (decomposed.quantize_per_channel.default, (IMAGE, PER_CHANNEL, COUNTS[0, :4], 1, 0, 255, torch.uint8)),
+    (decomposed.dequantize_per_tensor.default, (BYTES, 0.5, 0, -128, 127, torch.int8)),
+    (decomposed.dequantize_per_tensor.tensor, (BYTES, ONE, ZERO, -128, 127, torch.int8)),
+    (decomposed.dequantize_per_channel.default, (BYTES[:4], PER_CHANNEL, None, 0, -128, 127, torch.int8)),
     (aten.where.ScalarOther, (X > 0, X, 1.0)),
     (aten.where.ScalarSelf, (X > 0, 1.0, X)),
     (aten.where.Scalar, (X > 0, 1.0, 2.0)),
@@ -198,9 +205,7 @@ def operators() -> list[str]:
 
 def schema_of(name: str) -> tuple[str, Any]:
     """The full name of an operator, and its schema."""
-    namespace, plain = ("prims", name[6:]) if name.startswith("prims.") else ("aten", name)
-    operator, _, overload = plain.partition(".")
-    overload = overload or "default"
+    namespace, operator, overload = parts_of(name)
     packet = getattr(getattr(torch.ops, namespace), operator)
     return f"{namespace}.{operator}.{overload}", getattr(packet, overload)._schema
 

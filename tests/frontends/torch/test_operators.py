@@ -15,7 +15,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from graphwright.frontends.torch.catalog import import_functions
 from graphwright.frontends.torch.higher_order import parameters_of
 from graphwright.frontends.torch.types import Unsupported
-from tests.frontends.torch.support import reading, run, samples_of
+from tests.frontends.torch.support import parts_of, reading, run, samples_of
 
 SAMPLES = 2
 """Of each operator and dtype."""
@@ -60,10 +60,8 @@ def test_operators_are_of_pytorch(name: str) -> None:
         names = {parameter.name for parameter in parameters_of(target)} - {"mutated_arg_indices"}
         assert name == "higher_order.map_impl" or names == taken.keys() - {"self", "mutated_arg_indices"}
         return
-    namespace, _, rest = name.rpartition("prims.")
-    operator, _, overload = rest.partition(".")
-    packet = getattr(torch.ops.prims if namespace or name.startswith("prims.") else torch.ops.aten, operator)
-    assert (overload or "default") in packet.overloads()
+    namespace, operator, overload = parts_of(name)
+    assert overload in getattr(getattr(torch.ops, namespace), operator).overloads()
 
 
 @pytest.mark.parametrize("info", [info for info in op_db if _own(info)], ids=_name)

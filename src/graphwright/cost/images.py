@@ -93,6 +93,7 @@ def scattered_transpose_work(lanes: int, pixels: Dim, cin: Dim, scattered: Dim, 
         fmas=pixels * scattered * cin,
         efficiency=SCATTERED,
         cycles=10 * added + 8 * ceildiv(stored, lanes),
+        moved=4 * (pixels * cin + stored),
         weights=4 * cin * scattered,
     )
 

@@ -256,7 +256,7 @@ MEMORIES: Final = (
     Fault(
         "storage: a value is overwritten in place that is read later",
         "in_place",
-        patched("graphwright.memory.storage._Assigner._ends_here", lambda original: lambda *_: True),
+        patched("graphwright.memory.storage._Assigner._are_last_read_at", lambda original: lambda *_: True),
         MEMORY,
         "y_node",
     ),

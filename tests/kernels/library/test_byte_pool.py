@@ -14,7 +14,7 @@ from graphwright.kernels.pool import byte_pool, pool
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, load
-from tests.kernels.library.test_pool import cases
+from tests.kernels.library.test_pool import PROBLEMS
 
 SYMBOLS = {np.uint8: byte_pool.UNSIGNED, np.int8: byte_pool.SIGNED}
 
@@ -55,7 +55,7 @@ def run(isa: Isa, x: AnyArray, case: dict[str, Any]) -> list[AnyArray]:
 @each_isa
 @pytest.mark.parametrize("dtype", list(SYMBOLS))
 @settings(max_examples=60, deadline=None)
-@given(problem=cases(), seed=st.integers(0, 99), at_end=st.booleans())
+@given(problem=PROBLEMS, seed=st.integers(0, 99), at_end=st.booleans())
 def test_each_window_has_its_maximum(
     isa: Isa, dtype: type, problem: tuple[tuple[int, ...], dict[str, Any]], seed: int, at_end: bool
 ) -> None:

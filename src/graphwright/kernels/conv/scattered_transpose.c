@@ -176,6 +176,8 @@ GW_KERNEL(gw_scattered_transpose_f32) {
         .hook = hook_after(buf, SCATTERED_TRANSPOSE_OPERANDS, arg, SCATTERED_TRANSPOSE_ARGS),
     };
     memcpy(&t.s, arg, sizeof t.s);
+    if (t.s.ow == 0)
+        return 0;
     prepare(&t, scratch);
     const int64_t bands = ceildiv(t.row_groups, t.band_groups);
     for (int64_t index = begin; index < end; index++) {

@@ -120,11 +120,7 @@ def _table(shape: TileShape, isa: Isa, *, in_place: bool, pairs: bool = False) -
     functions = "".join(variant.text() for row in variants for variant in row)
     table = ",\n".join(f"    {{{', '.join(variant.name for variant in row)}}}" for row in variants)
     suffix, lda, value = ("_in_place", "int64_t lda, ", "lda, ") if in_place else ("", "", "")
-    chains = (
-        ""
-        if pairs
-        else _chains(CHAIN if in_place else CHAIN * shape.a_k + CHAIN // K_RUN * shape.a_skip, value)
-    )
+    chains = "" if pairs else _chains(shape, value, in_place=in_place)
     return f"""\
 {functions}
 typedef void (*tile{suffix}_fn)(int64_t k, const float *a, {lda}const float *b, int64_t ldb,
@@ -141,24 +137,30 @@ static void run_tile{suffix}(int64_t rows, int64_t vectors, int64_t k, const flo
 """
 
 
-def _chains(step: int, value: str) -> str:
-    """Computes all partial sums but the last one. ``step``: elements of A between them."""
+def _chains(shape: TileShape, lda: str, *, in_place: bool) -> str:
+    """Computes all partial sums of a long sum but the last one, for which ``k``, ``a``, ``b`` and ``t`` are
+    set.
+    """
+    step = CHAIN if in_place else CHAIN * shape.a_k + CHAIN // K_RUN * shape.a_skip
     return f"""\
-    struct tile part = *t;
-    part.row = part.column = part.clip = NULL;
-    part.relu = 0;
-    for (; k > {CHAIN}; k -= {CHAIN}, a += {step}, b += {CHAIN} * ldb) {{
-        run({CHAIN}, a, {value}b, ldb, &part);
-        part.added = part.to;
-        part.added_ld = part.to_ld;
-        if (part.ahead)
-            part.ahead += {CHAIN // 2} * part.ahead_step + {CHAIN // K_RUN} * part.ahead_skip;
+    struct tile part;
+    if (k > {CHAIN}) {{
+        part = *t;
+        part.row = part.column = part.clip = NULL;
+        part.relu = 0;
+        for (; k > {CHAIN}; k -= {CHAIN}, a += {step}, b += {CHAIN} * ldb) {{
+            run({CHAIN}, a, {lda}b, ldb, &part);
+            part.added = part.to;
+            part.added_ld = part.to_ld;
+            if (part.ahead)
+                part.ahead += {CHAIN // 2} * part.ahead_step + {CHAIN // K_RUN} * part.ahead_skip;
+        }}
+        part.row = t->row;
+        part.column = t->column;
+        part.relu = t->relu;
+        part.clip = t->clip;
+        t = &part;
     }}
-    part.row = t->row;
-    part.column = t->column;
-    part.relu = t->relu;
-    part.clip = t->clip;
-    t = &part;
 """
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from graphwright.cost.machine import FMA_SUMS
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum
 from graphwright.kernels.conv import blocked_depthwise, direct
-from graphwright.kernels.conv.arguments import BlockedConvolutionArgs
+from graphwright.kernels.conv.arguments import Convolution2dArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import Extent, ExtentInC
 from graphwright.records import dataclass
@@ -54,7 +54,7 @@ class Kind:
 
     symbol: str
     abi: Abi
-    args: Callable[..., BlockedConvolutionArgs]
+    args: Callable[..., Convolution2dArgs]
     scratch: Callable[[Isa, Any], Dim]
     is_depthwise: bool = False
 
@@ -92,7 +92,7 @@ class Stage:
     images: int = 0
 
     @property
-    def sizes(self) -> BlockedConvolutionArgs:
+    def sizes(self) -> Convolution2dArgs:
         """The arguments of the kernel, by name."""
         kind = KINDS[self.kind]
         return kind.args(*self.args[: len(kind.abi.args)])
@@ -158,7 +158,7 @@ def stage_scratch_bytes(isa: Isa, stages: Sequence[Stage], rows: Dim) -> Dim:
     return most
 
 
-def _with_rows(args: BlockedConvolutionArgs, rows: Dim) -> BlockedConvolutionArgs:
+def _with_rows(args: Convolution2dArgs, rows: Dim) -> Convolution2dArgs:
     return type(args)(
         *(rows if name == "oh" else value for name, value in zip(args.names(), args, strict=True))
     )

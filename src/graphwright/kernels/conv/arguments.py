@@ -66,12 +66,14 @@ class StridedConvolutionArgs(ConvolutionArgs):
 
 
 @dataclass(frozen=True)
-class BlockedConvolutionArgs(Arguments):
-    """The first arguments of a convolution of channel-blocked images. Trailing pads follow from oh and ow."""
+class Convolution2dArgs(Arguments):
+    """The first arguments of a convolution over two axes. Trailing pads follow from oh and ow."""
 
     images: Dim
     groups: Dim
-    """More than one only if the channels of a group fill whole blocks, or if each channel is a group."""
+    """In channel blocks, more than one only if the channels of a group fill whole blocks, or if each channel
+    is a group.
+    """
     cin: Dim
     """Input channels per group."""
     cout: Dim

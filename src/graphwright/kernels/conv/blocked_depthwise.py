@@ -14,7 +14,7 @@ from typing import Final
 from graphwright.cost.images import blocked_depthwise_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, mod, symbol
-from graphwright.kernels.conv.arguments import BlockedConvolutionArgs, BlockedOperandArgs
+from graphwright.kernels.conv.arguments import BlockedOperandArgs, Convolution2dArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     BITS,
@@ -51,7 +51,7 @@ _AHEAD: Final = 512
 
 
 @dataclass(frozen=True)
-class BlockedDepthwiseArgs(BlockedOperandArgs, BlockedConvolutionArgs):
+class BlockedDepthwiseArgs(BlockedOperandArgs, Convolution2dArgs):
     """Sizes, then strides. Each channel is a group, so ``cin`` and ``cout`` are 1."""
 
 

@@ -181,10 +181,9 @@ def _scattered(call: Contraction[ConvTranspose], axes: Sliding, context: Context
     x, w, bias = _operands(call)
     isa, group, (cin, cout, *kernel) = context.isa, call.node.op.group, w.type.sizes
     images, channels = x.type.dims[:2]
-    (height, width), (oh, ow) = axes.sizes[1:], axes.counts[1:]
     args = scattered_transpose.ScatteredTransposeArgs(*(
         images, group, cin // group, cout, *axes.height_width,
-        *_strides(channels, (height, width))[:-1], *_strides(group * cout, (oh, ow))[:-1], 0,
+        *_strides(channels, axes.sizes[1:])[:-1], *_strides(group * cout, axes.counts[1:])[:-1], 0,
     ))  # fmt: skip
     weights = packed(w, scattered_transpose.LAYOUT, call.node, context, (cin, cout * prod(kernel)))
     costs = (

@@ -22,7 +22,7 @@ from graphwright.cost.images import DIRECT, PLANAR, direct_work
 from graphwright.cost.machine import FMA_SUMS
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
-from graphwright.kernels.conv.arguments import BlockedConvolutionArgs
+from graphwright.kernels.conv.arguments import Convolution2dArgs
 from graphwright.kernels.conv.blocked_tile import STEPS, families, widest
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
@@ -54,7 +54,7 @@ PLANAR_NHWC_SYMBOL: Final = "gw_direct_planar_nhwc_f32"
 
 
 @dataclass(frozen=True)
-class DirectArgs(BlockedConvolutionArgs):
+class DirectArgs(Convolution2dArgs):
     """Strides in elements."""
 
     x_n: Dim

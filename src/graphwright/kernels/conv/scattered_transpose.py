@@ -16,10 +16,10 @@ from graphwright.cost.images import MOST_SCATTERED, scattered_transpose_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, product, symbol
 from graphwright.ir.types import Layout
+from graphwright.kernels.conv.arguments import Convolution2dArgs
 from graphwright.kernels.conv.conv_transpose import tile_shape
 from graphwright.kernels.conv.pack_transpose import BLOCK
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import (
     SIZE,
     Extent,
@@ -47,27 +47,9 @@ _HALOS: Final = 8
 
 
 @dataclass(frozen=True)
-class ScatteredTransposeArgs(Arguments):
+class ScatteredTransposeArgs(Convolution2dArgs):
     """Strides in elements; rows are contiguous. ``oh`` and ``ow`` include ``output_padding``."""
 
-    images: Dim
-    groups: Dim
-    cin: Dim
-    """Input channels per group."""
-    cout: Dim
-    """Output channels per group."""
-    h: Dim
-    w: Dim
-    oh: Dim
-    ow: Dim
-    kh: Dim
-    kw: Dim
-    stride_h: Dim
-    stride_w: Dim
-    pad_top: Dim
-    pad_left: Dim
-    dilation_h: Dim
-    dilation_w: Dim
     x_n: Dim
     x_c: Dim
     x_h: Dim

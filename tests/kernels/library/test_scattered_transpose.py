@@ -16,9 +16,17 @@ from graphwright.kernels.conv.scattered_transpose import ScatteredTransposeArgs
 from graphwright.layout.transform import pack
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
-from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
+from tests.kernels.library.cases import AnyArray, each_isa, guard
 from tests.kernels.library.harness import call, call_hooked, hook, load
-from tests.kernels.library.test_conv_transpose import F32, SMALL, cases, per_channel, problem, scatter
+from tests.kernels.library.test_conv_transpose import (
+    F32,
+    SMALL,
+    cases,
+    in_all_chunks,
+    per_channel,
+    problem,
+    scatter,
+)
 
 
 def args_of(args: ConvTransposeArgs) -> ScatteredTransposeArgs:
@@ -54,14 +62,8 @@ def test_each_input_is_scattered(
     grid, room = scattered_transpose.grid(isa, args), scattered_transpose.scratch_bytes(isa, args)
     kernel = load(scattered_transpose, isa).gw_scattered_transpose_f32
     operands = [x, packed(w), guard(bias) if with_bias else None, y]
-    results = []
-    for chunks in chunkings(grid):
-        y[...] = np.nan
-        assert call(kernel, operands, args, grid, room, chunks=chunks) == 0
-        results.append(y.copy())
-    np.testing.assert_allclose(results[0], expected, rtol=1e-4, atol=1e-4)
-    for result in results[1:]:
-        np.testing.assert_array_equal(result.view(np.uint32), results[0].view(np.uint32))
+    result = in_all_chunks(kernel, operands, args, grid, room)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
 @each_isa

@@ -1,11 +1,11 @@
 /* Transposed convolution: see conv_transpose.py. */
 
 #include "library/hook.h"
-#include "library/lanes.h"
 #include "library/sizes.h"
 #include "library/tile.h"
 
 #include "conv/conv_transpose.gen.h"
+#include "conv/phases.h"
 
 struct transposed {
     struct conv_transpose_args s;
@@ -84,34 +84,12 @@ static void sum_phase(const struct transposed *t, const struct part *p, int64_t 
         memset(to, 0, (size_t)(p->rows * NR) * sizeof *to);
 }
 
-/* Interleaves phases: to[r][i * stride + phase] = phases[phase][r][i] + bias[r]. Applies the activation
- * unless there is a hook. */
+/* Interleaves the phases of each row, and adds the bias. Applies the activation unless there is a hook. */
 static void interleave(const struct transposed *t, const struct part *p, float *to, int64_t ld) {
-    int64_t n = p->vectors * VL, stride = t->s.stride_w;
-    int relu = t->s.act && !t->hook.call;
+    const int relu = t->s.act && !t->hook.call;
     for (int64_t r = 0; r < p->rows; r++, to += ld) {
-        const float *from = t->phases + r * NR;
-        const float bias = t->bias ? t->bias[p->group * t->s.cout + p->row + r] : 0;
-        if (stride <= 2) {
-            for (int64_t i = 0; i < n; i += VL) {
-                vf a = vf_load(from + i) + vf_set1(bias);
-                a = relu ? vf_relu(a) : a;
-                if (stride == 1) {
-                    vf_store(to + i, a);
-                    continue;
-                }
-                vf b = vf_load(from + MR * NR + i) + vf_set1(bias);
-                b = relu ? vf_relu(b) : b;
-                vf_store(to + 2 * i, __builtin_shufflevector(a, b, LANES(LOW)));
-                vf_store(to + 2 * i + VL, __builtin_shufflevector(a, b, LANES(HIGH)));
-            }
-            continue;
-        }
-        for (int64_t phase = 0; phase < stride; phase++)
-            for (int64_t i = 0; i < n; i++) {
-                float v = from[phase * MR * NR + i] + bias;
-                to[i * stride + phase] = relu && v < 0.0f ? 0.0f : v;
-            }
+        const struct phases row = {t->phases + r * NR, MR * NR, p->vectors * VL, t->s.stride_w};
+        interleave_phases(row, t->bias ? t->bias[p->group * t->s.cout + p->row + r] : 0, relu, to);
     }
 }
 

@@ -1,10 +1,10 @@
 /* Transposed convolution by scattering: see scattered_transpose.py. */
 
 #include "library/hook.h"
-#include "library/lanes.h"
 #include "library/sizes.h"
 #include "library/tile.h"
 
+#include "conv/phases.h"
 #include "conv/scattered_transpose.gen.h"
 
 struct transposed {
@@ -82,39 +82,15 @@ static void scatter(const struct transposed *t, const struct band *o, int64_t i,
     }
 }
 
-/* Interleaves the phases of a row: to[i * stride + phase] = from[phase][i] + bias, with the activation. */
-static void interleave(const struct transposed *t, const float *from, float bias, float *to) {
-    const int64_t stride = t->s.stride_w, relu = t->s.act && !t->hook.call;
-    const vf bias_v = vf_set1(bias);
-    if (stride <= 2) {
-        for (int64_t i = 0; i < t->length; i += VL) {
-            vf a = vf_load(from + i) + bias_v;
-            a = relu ? vf_relu(a) : a;
-            if (stride == 1) {
-                vf_store(to + i, a);
-                continue;
-            }
-            vf b = vf_load(from + t->length + i) + bias_v;
-            b = relu ? vf_relu(b) : b;
-            vf_store(to + 2 * i, __builtin_shufflevector(a, b, LANES(LOW)));
-            vf_store(to + 2 * i + VL, __builtin_shufflevector(a, b, LANES(HIGH)));
-        }
-        return;
-    }
-    for (int64_t phase = 0; phase < stride; phase++)
-        for (int64_t i = 0; i < t->length; i++) {
-            const float v = from[phase * t->length + i] + bias;
-            to[i * stride + phase] = relu && v < 0 ? 0 : v;
-        }
-}
-
 /* Stores an output row of all features, or passes it to the hook. Clears its sums. */
 static int32_t finish_row(const struct transposed *t, const struct band *o, int64_t row) {
     const struct scattered_transpose_args *s = &t->s;
     const int64_t pitch = t->length * s->stride_w, channel = o->group * s->cout, oy = row - s->pad_top;
+    const int relu = s->act && !t->hook.call;
     for (int64_t c = 0; c < s->cout; c++) {
         float *const sums = sums_of(t, c, row), *const to = t->row + (t->hook.call ? c * pitch : 0);
-        interleave(t, sums, t->bias ? t->bias[channel + c] : 0, to);
+        interleave_phases((struct phases){sums, t->length, t->length, s->stride_w},
+                          t->bias ? t->bias[channel + c] : 0, relu, to);
         memset(sums, 0, (size_t)pitch * sizeof *sums);
         if (!t->hook.call)
             copy_row(to + s->pad_left, s->ow,

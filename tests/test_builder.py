@@ -219,6 +219,7 @@ FAULTS: list[tuple[Callable[[Any, Any], Any], str]] = [
     (lambda b, x: b.cast(b.add(b.cast(x, to="i64"), 0.5), to="f32"), "elements that i64 cannot represent"),
     (lambda b, x: b.reshape(b.constant(np.ones(4)), [3, 5]), "4 and 15 differ"),
     (lambda b, x: b.add(x, [1, 2, 3]), "4 and 3"),
+    (lambda b, x: b.gather_elements(x, [0, 1]), "data of rank 2, indices of rank 1: the ranks must be equal"),
     (lambda b, x: b.concat([x, x], axis=0), "an operand is a list"),
     (lambda b, x: b(MatMul, x, x), "MatMul is not an op"),
     (lambda b, x: b.add(1, 2), "the dtype of 1 is not known"),

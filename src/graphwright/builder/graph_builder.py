@@ -25,7 +25,7 @@ from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.ir.constants.user_inputs import constant_for
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.op import ConstRef, Op
+from graphwright.ir.op import ConstRef, DtypeError, Op
 from graphwright.ir.types import BOOL, I64, DType, TensorType
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import ITERATION, Loop
@@ -191,9 +191,7 @@ class GraphBuilder:
                     return self._add_with(op, operands, dtypes, name)
                 except ModelError as error:
                     faults.append(error)
-            about_dtypes = ("must be", "must have one dtype")
-            others = (e for e in faults if not any(words in str(e) for words in about_dtypes))
-            raise next(others, faults[0])
+            raise next((error for error in faults if not _is_dtype_error(error)), faults[0])
 
     def _add_with(
         self, op: Op, operands: Sequence[Operand], dtypes: Sequence[DType | None], name: str
@@ -353,6 +351,10 @@ class GraphBuilder:
             raise fault("loop", f"{what} is {value.type}, not a single {dtype}")
         scalar: Value = self._scope.builder(Reshape(()), value) if value.type.shape else value
         return scalar
+
+
+def _is_dtype_error(error: ModelError) -> bool:
+    return all(diagnostic.code == DtypeError.code for diagnostic in error.diagnostics)
 
 
 def _type_text(value: Value | None) -> str:

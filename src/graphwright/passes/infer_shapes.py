@@ -14,7 +14,7 @@ from graphwright.ir.builtin.require import Require
 from graphwright.ir.free_symbols import symbols_in, symbols_named
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.inference.cache import cache_facts, cached_facts, state_of
-from graphwright.ir.inference.infer import compatible, constant_fact, infer_node
+from graphwright.ir.inference.infer import compatible, constant_fact, infer_node, invalid_types
 from graphwright.ir.inference.loop_types import widen_carried_types
 from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.symbols import Constraint, Dim, Expr, names_in
@@ -275,7 +275,7 @@ class ShapeInference:
         except UnknownRank:
             return node
         except InferError as error:
-            raise ModelError(Diagnostic("type", f"{node.op.name}: {error}", node.location)) from error
+            raise ModelError(invalid_types(error, node.op, node.location)) from error
         if folded is None:
             return node
         op, positions = folded

@@ -74,7 +74,7 @@ def _folded_arrays(
     try:
         form = op.fold_operands(*facts)
     except InferError as error:
-        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", location)) from error
+        raise ModelError(invalid_types(error, op, location)) from error
     if form is None:
         return None
     gone = [fact for position, fact in enumerate(facts) if fact is not None and position not in form[1]]
@@ -200,10 +200,15 @@ def _checked_facts(result: object, op: Op, location: str) -> tuple[Fact, ...]:
     return facts
 
 
+def invalid_types(error: InferError, op: Op, location: str) -> Diagnostic:
+    """The diagnostic for types that ``op`` at ``location`` rejects."""
+    return Diagnostic(error.code, f"{op.source_name}: {error}", location)
+
+
 def _diagnostic(error: Exception, op: Op, location: str) -> Diagnostic | None:
     """The diagnostic for an exception during inference of ``op``; None if it is a bug of graphwright."""
     if isinstance(error, InferError):
-        return Diagnostic("type", f"{op.source_name}: {error}", location)
+        return invalid_types(error, op, location)
     if isinstance(error, SymbolError):
         hint = f"sizes are limited to {MAX_TERMS} terms" if "terms" in str(error) else ""
         return Diagnostic("size", f"{op.source_name}: {error}", location, hint)
@@ -255,7 +260,7 @@ def infer_node(
     try:
         given = [region_op(op).region_inputs(i, inputs) for i in range(len(node.regions))]
     except InferError as error:
-        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", node.location)) from error
+        raise ModelError(invalid_types(error, op, node.location)) from error
     inside = [regions(region, facts) for region, facts in zip(node.regions, given, strict=True)]
     known = [value.type for value in node.outputs]
     received = region_input_facts(node.regions)

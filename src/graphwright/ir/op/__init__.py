@@ -6,7 +6,15 @@ interfaces are in :mod:`graphwright.ir.interfaces`.
 
 from graphwright.ir.op.contract import ConstRef, Op, ReductionOp, Trait, dtype_field, reduction_op
 from graphwright.ir.op.importer import AtenImport, AtenImporter, Import, Importer, OnnxImporter
-from graphwright.ir.op.inference import Array, Fact, Inference, InferError, facts_elements, is_known
+from graphwright.ir.op.inference import (
+    Array,
+    DtypeError,
+    Fact,
+    Inference,
+    InferError,
+    facts_elements,
+    is_known,
+)
 from graphwright.ir.op.registry import OpType, family, op, op_class, registered_ops
 from graphwright.ir.op.sample import Arg, Sample, arg
 from graphwright.ir.types import UnknownRank
@@ -17,6 +25,7 @@ __all__ = [
     "AtenImport",
     "AtenImporter",
     "ConstRef",
+    "DtypeError",
     "Fact",
     "Import",
     "Importer",

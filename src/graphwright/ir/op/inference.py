@@ -61,6 +61,14 @@ class Fact:
 class InferError(Exception):
     """Raised inside ``infer`` or ``verify`` for invalid types. The caller adds node and source."""
 
+    code = "type"
+
+
+class DtypeError(InferError):
+    """An operand has a dtype that the op does not take, or operands have different dtypes."""
+
+    code = "dtype"
+
 
 class Inference:
     """The argument of ``infer``, through which an op requires and assumes relations between sizes.
@@ -81,11 +89,11 @@ class Inference:
         self.inputs = inputs
         self.received = received
 
-    def fail(self, message: str) -> InferError:
+    def fail(self, message: str, error: type[InferError] = InferError) -> InferError:
         """The exception for ``raise at.fail("...")``. The message states the error with sizes; the caller
         adds the node.
         """
-        return InferError(message)
+        return error(message)
 
     def equal(self, a: Dim, b: Dim, what: str) -> Dim:
         """Requires ``a == b``: it is proved, becomes a constraint, or raises InferError. Returns the more

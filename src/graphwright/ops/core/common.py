@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, UnknownRank
+from graphwright.ir.op import Array, DtypeError, Fact, Import, Importer, Inference, Op, UnknownRank
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import (
     BF16,
@@ -84,17 +84,17 @@ def dtype_attribute(i: Importer, value: Any) -> DType:
 
 
 def need_dtype(at: Inference, fact: Fact, allowed: Collection[DType], what: str = "the input") -> None:
-    """Raises InferError if the dtype of ``fact`` is not in ``allowed``; ``what`` names the operand in the
+    """Raises DtypeError if the dtype of ``fact`` is not in ``allowed``; ``what`` names the operand in the
     error.
     """
     if fact.dtype not in allowed:
         *others, last = sorted(map(str, allowed))
         choice = f"{', '.join(others)} or {last}" if others else last
-        raise at.fail(f"{what} is {fact.dtype}; it must be {choice}")
+        raise at.fail(f"{what} is {fact.dtype}; it must be {choice}", DtypeError)
 
 
 def need_sizes(at: Inference, fact: Fact | None, what: str) -> None:
-    """Raises InferError if ``fact`` has elements other than integers of 32 or 64 bits."""
+    """Raises DtypeError if ``fact`` has elements other than integers of 32 or 64 bits."""
     if fact is not None:
         need_dtype(at, fact, {I32, I64}, what)
 
@@ -111,10 +111,10 @@ def need_scalar(at: Inference, fact: Fact, what: str) -> None:
 
 
 def same_dtype(at: Inference, *facts: Fact) -> DType:
-    """The common dtype of ``facts``. Raises InferError if they differ."""
+    """The common dtype of ``facts``. Raises DtypeError if they differ."""
     dtypes = {fact.dtype: None for fact in facts}
     if len(dtypes) > 1:
-        raise at.fail(f"operands of {' and '.join(map(str, dtypes))}: they must have one dtype")
+        raise at.fail(f"operands of {' and '.join(map(str, dtypes))}: they must have one dtype", DtypeError)
     return facts[0].dtype
 
 

@@ -12,7 +12,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import BOOL, F16, F32, F64, I64, STRING, TensorType
 from graphwright.ops.core.aten import by_overload
-from graphwright.ops.core.common import like, simple
+from graphwright.ops.core.common import like, need_dtype, same_dtype, simple
 from graphwright.ops.core.known_elements import elementwise_fact
 
 
@@ -23,11 +23,8 @@ class Where(Op):
     traits = Trait.ELEMENTWISE
 
     def infer(self, at: Inference, condition: Fact, a: Fact, b: Fact) -> TensorType | Fact:
-        if condition.dtype != BOOL:
-            raise at.fail(f"the condition is {condition.dtype}; it must be bool")
-        if a.dtype != b.dtype:
-            raise at.fail(f"operands of {a.dtype} and {b.dtype}: they must have one dtype")
-        type = TensorType(a.dtype, at.broadcast(condition.shape, a.shape, b.shape))
+        need_dtype(at, condition, {BOOL}, "the condition")
+        type = TensorType(same_dtype(at, a, b), at.broadcast(condition.shape, a.shape, b.shape))
         return elementwise_fact(type, (condition, a, b), _select_element, may_be_unknown=True)
 
     def reference(self, condition: Array, a: Array, b: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,27 +32,30 @@ MARKDOWN = sorted(
     ]
 )
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-PAGE_IDS = [str(page.relative_to(ROOT)) for page in MARKDOWN]
+
+
+def page_id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 def snippets(page: Path, language: str) -> list[str]:
     return [text for kind, text in FENCED.findall(page.read_text()) if kind == language]
 
 
-def commands() -> Iterator[list[str]]:
-    """Of all pages but the tutorials, which have tests of their own."""
-    for page in (page for page in MARKDOWN if page.parent.name != "tutorials"):
-        for snippet in snippets(page, "sh"):
-            yield from (shlex.split(line, comments=True) for line in snippet.splitlines())
+def commands_of(program: str, pages: Iterable[Path] = MARKDOWN) -> list[tuple[str, ...]]:
+    """The commands of ``pages`` that start ``program``, each once."""
+    lines = (line for page in pages for snippet in snippets(page, "sh") for line in snippet.splitlines())
+    commands = (tuple(shlex.split(line, comments=True)) for line in lines)
+    return list(dict.fromkeys(command for command in commands if command[:1] == (program,)))
 
 
-def commands_of(program: str) -> list[list[str]]:
-    unique = dict.fromkeys(tuple(command) for command in commands() if command[:1] == [program])
-    return [list(command) for command in unique]
+def pages_with_commands() -> list[Path]:
+    """The pages with commands of graphwright but the tutorials, which have tests of their own."""
+    return [p for p in MARKDOWN if p.parent.name != "tutorials" and commands_of("graphwright", [p])]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def example_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where ``model.onnx``, a small one, and ``model.om`` are, examples of plugins, and a model for each."""
     made = tmp_path_factory.mktemp("pages")
     shutil.copytree(ROOT / "examples", made / "examples")
@@ -68,10 +71,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.long
-def test_the_readmes_snippets_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copy(folder / "model.onnx", tmp_path / "model.onnx")
+@pytest.fixture
+def folder(example_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the example models for one test, as the current folder."""
+    shutil.copytree(example_models, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("folder")
+def test_the_readmes_snippets_run() -> None:
     threads = _native.threads()
     names: dict[str, object] = {}
     for snippet in snippets(ROOT / "README.md", "python"):
@@ -84,12 +94,13 @@ def test_the_readmes_snippets_run(folder: Path, tmp_path: Path, monkeypatch: pyt
     assert classes.outputs[0].shape == ("N", 10)
 
 
-@pytest.mark.parametrize("command", commands_of("graphwright"), ids=" ".join)
-def test_commands_work(command: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    done = run(*command)
-    assert done.status == 0, done.stderr
-    assert done.stdout or done.stderr
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("page", pages_with_commands(), ids=page_id)
+def test_the_commands_of_a_page_work(page: Path) -> None:
+    for command in commands_of("graphwright", [page]):
+        done = run(*command)
+        assert done.status == 0, f"{shlex.join(command)}: {done.stderr}"
+        assert done.stdout or done.stderr, shlex.join(command)
 
 
 def test_make_has_the_targets() -> None:
@@ -109,13 +120,13 @@ def test_modules_that_are_named_exist() -> None:
     assert [name for name in named if find_spec(name) is None] == []
 
 
-@pytest.mark.parametrize("page", MARKDOWN, ids=PAGE_IDS)
+@pytest.mark.parametrize("page", MARKDOWN, ids=page_id)
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", FENCED.sub("", page.read_text()))
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_result_tables_are_those_of_the_results(page: Path) -> None:
     text = page.read_text()
     assert PART.filled(text, PAGES[page](read_results())) == text, "python -m benchmarks.report"
@@ -157,14 +168,14 @@ def executed(page: str) -> dict[str, object]:
     return names
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("page", ["dynamic_shapes.md", "fusion.md", "gears.md"])
-def test_the_snippets_of_a_page_run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
+def test_the_snippets_of_a_page_run(page: str) -> None:
     assert executed(page)
 
 
-def test_the_page_about_python_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
+@pytest.mark.usefixtures("folder")
+def test_the_page_about_python_runs() -> None:
     names = executed("python.md")
     small, worker, twin = (names[name] for name in ("small", "worker", "twin"))
     assert all(isinstance(each, gw.Model) for each in (small, worker, twin))

@@ -67,3 +67,22 @@ def test_probit_is_the_normal_quantile() -> None:
     model = model_of("LinearRegressor", {"x": x}, coefficients=[1.0], post_transform="PROBIT")
     np.testing.assert_allclose(gw.compile(model)(x)[0].ravel(), [-1.959964, 0, 1], atol=2e-6)
     np.testing.assert_allclose(runtime(model, {"x": x})[0].ravel(), [-1.959964, 0, 1], atol=5e-3)
+
+
+@pytest.mark.parametrize("integers", ["classlabels_ints", "classlabels_int64s"])
+def test_probit_of_two_classes_has_a_score_for_each(integers: str) -> None:
+    """ONNX Runtime writes one of the two scores, and leaves the other one as it was in memory."""
+    x = np.array([[0.025], [0.5], [0.8413447]], np.float32)
+    linear = {"coefficients": [1.0], "intercepts": [0.0]}
+    stump = {
+        "nodes_treeids": [0], "nodes_nodeids": [0], "nodes_modes": ["LEAF"], "nodes_values": [0.0],
+        "nodes_featureids": [0], "nodes_truenodeids": [0], "nodes_falsenodeids": [0],
+        "class_treeids": [0], "class_nodeids": [0], "class_ids": [0], "class_weights": [0.8413447],
+    }  # fmt: skip
+    name, given, second = {
+        "classlabels_ints": ("LinearClassifier", linear, [-1.959964, 0, 1]),
+        "classlabels_int64s": ("TreeEnsembleClassifier", stump, [1, 1, 1]),
+    }[integers]
+    model = model_of(name, {"x": x}, post_transform="PROBIT", **given, **labels_of(2, False, integers))
+    expected = np.stack([-np.array(second), second], 1)
+    np.testing.assert_allclose(gw.compile(model)(x)[1], expected, atol=3e-6)

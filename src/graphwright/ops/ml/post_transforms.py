@@ -96,17 +96,15 @@ def transformed_alone(i: Importer, y: Value, transform: str) -> Value:
 def two_scores(i: Importer, y: Value, transform: str, complement: bool) -> Value:
     """Scores [N, 2] of two classes, from the score ``y`` [N, 1] of the second class, as in ONNX Runtime.
 
-    The score of the first class is ``1 - y`` (``complement``) or ``-y``. Only LOGISTIC is applied to the two
-    scores. With PROBIT, the result is [N, 1], the transformed ``y``.
+    The score of the first class is ``1 - y`` (``complement``) or ``-y``. Only LOGISTIC and PROBIT are applied
+    to the two scores.
     """
-    if transform == "PROBIT":
-        return transformed(i, y, transform)
     if transform == "LOGISTIC":
         pair = i.emit(Sigmoid(), i.emit(Neg(), y)), i.emit(Sigmoid(), y)
     else:
         pair = i.emit(Sub(), number(i, 1 if complement else 0, y), y), y
     scores: Value = i.emit(Concat(-1), *pair)
-    return scores
+    return transformed(i, scores, transform) if transform == "PROBIT" else scores
 
 
 def number(i: Importer, value: float, like: Value) -> Value:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.gemm import byte_gemm
+from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
 from tests.kernels.library.harness import call, hook, load
@@ -141,7 +142,7 @@ def test_error_of_the_hook_is_returned(isa: Isa) -> None:
 def test_sizes_may_be_symbols() -> None:
     m, k = symbol("M"), symbol("K")
     args = byte_gemm.ByteGemmArgs(1, 1, m, 70, k, 0, 0, k, 0, 0, 0, 0, 70, 0, 0, 0, 0, 0, 0, 0, 1)
-    known, values = args._replace(m=1000, k=3000, a_m=3000), {"M": 1000, "K": 3000}
+    known, values = replace(args, m=1000, k=3000, a_m=3000), {"M": 1000, "K": 3000}
     for isa in ISAS.values():
         for figure in (byte_gemm.grid, byte_gemm.scratch_bytes, byte_gemm.work_ns):
             assert evaluate(figure(isa, args), values) == figure(isa, known)

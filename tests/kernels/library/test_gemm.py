@@ -13,6 +13,7 @@ from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.gemm import gemm
 from graphwright.kernels.gemm.pack import gemm_panels
 from graphwright.kernels.library.bits import single_bits
+from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import Array, call, call_hooked, hook, load, strided
@@ -144,7 +145,7 @@ def test_rows_that_meet_in_one_set_of_the_cache(isa: Isa, packed: bool, stride: 
     a, b = normal(rng, 1, 1, 23, 75), normal(rng, 1, 1, 75, 61)
     product = Product(isa, a, b, packed=packed)
     product.operands[0] = strided(a, range(4), stride - 75, "end")[0]
-    product.args = product.args._replace(a_m=stride)
+    product.args = replace(product.args, a_m=stride)
     assert_near(product.run(), reference(a, b), 75)
 
 
@@ -238,7 +239,7 @@ UNITS = [
 
 @pytest.mark.parametrize("batch, m, n, units", UNITS)
 def test_few_blocks_are_cut_by_rows(batch: int, m: int, n: int, units: int) -> None:
-    args = gemm.GemmArgs(batch, 1, m, n, *[0] * (len(gemm.GemmArgs._fields) - 4))
+    args = gemm.GemmArgs(batch, 1, m, n, *[0] * (len(gemm.GemmArgs.names()) - 4))
     assert gemm.grid(ISAS["v4"], args) == units
 
 
@@ -286,7 +287,7 @@ def test_panels_hold_columns_and_zeros(n: int) -> None:
 def test_sizes_may_be_symbols() -> None:
     m, n = symbol("M"), symbol("N")
     args = gemm.GemmArgs(1, 1, m, n, 700, 0, 0, 700, 1, 0, 0, 0, 0, 0, 1, 0, 0, n, 1, 0, 0, 0, 0, 0, 0, 0, 0)
-    known = args._replace(m=100, n=1000, c_m=1000)
+    known = replace(args, m=100, n=1000, c_m=1000)
     values = {"M": 100, "N": 1000}
     for isa in ISAS.values():
         for packed in (False, True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from graphwright.ir.graph import Value
 from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.symbols import Dim
@@ -29,7 +31,7 @@ def block_strides(value: Value) -> tuple[Dim, Dim, Dim]:
 
 
 def launch_on_blocks(
-    symbol: str, x: Value, y: Value, args: tuple[Dim, ...], grid: Dim, scratch: Dim, work: Dim
+    symbol: str, x: Value, y: Value, args: Iterable[Dim], grid: Dim, scratch: Dim, work: Dim
 ) -> Run:
     """A launch of a kernel from one blocked value to another."""
-    return Run((Launch(KernelRef(symbol), (x, y), (1,), args, grid, scratch, work),))
+    return Run((Launch(KernelRef(symbol), (x, y), (1,), tuple(args), grid, scratch, work),))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from graphwright.cost.images import bf16_direct_work
 from graphwright.cost.predict import predict
-from graphwright.ir.symbols import Dim, ceildiv, mod, symbol
+from graphwright.ir.symbols import Dim, ceildiv, mod
 from graphwright.ir.types import Layout
 from graphwright.kernels.conv import direct
 from graphwright.kernels.conv.blocked_tile import pair_families
@@ -88,7 +88,7 @@ def pack_weights(out: Array, w: Array, isa: Isa) -> None:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that both kernels access."""
-    a = DirectArgs(*map(symbol, ABI.args))
+    a = DirectArgs.symbols()
     extent = direct.extent(isa, SYMBOL, isa.lanes, scratch_bytes(isa, a))
     pairs, outputs = ceildiv(a.cin, 2 * isa.lanes) * isa.lanes, ceildiv(a.cout, isa.lanes)
     weights = dense(4, a.groups * outputs * isa.lanes, pairs, a.kh * a.kw)

@@ -13,7 +13,7 @@ from typing import Final
 
 from graphwright.cost.images import blocked_depthwise_work
 from graphwright.cost.predict import predict
-from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, mod, symbol
+from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, mod
 from graphwright.kernels.conv.arguments import BlockedOperandArgs, Convolution2dArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
@@ -137,7 +137,7 @@ _COLUMNS: Final = (
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that both kernels access; rows and columns outside the image are not read."""
-    a = BlockedDepthwiseArgs(*map(symbol, ABI.args))
+    a = BlockedDepthwiseArgs.symbols()
     blocks = ceildiv(a.groups, isa.lanes)
     return (
         _extent(isa, grid(isa, a), Tiles(a.images * blocks, a.oh * a.ow, isa.lanes)),
@@ -146,7 +146,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def _extent(isa: Isa, units: Dim, tiles: Tiles, *, nhwc: bool = False) -> Extent:
-    a = BlockedDepthwiseArgs(*map(symbol, ABI.args))
+    a = BlockedDepthwiseArgs.symbols()
     blocks, lanes, pixel = ceildiv(a.groups, isa.lanes), (isa.lanes, 1), a.groups if nhwc else isa.lanes
     x = ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w, pixel), lanes)
     residual = ((a.images, a.r_n), (blocks, a.r_cb), (a.oh, a.r_h), (a.ow, pixel), lanes)

@@ -121,7 +121,7 @@ def _interleaved(
     kernel = byte_interleave.interleaving(isa, args, packed=packed)
     quads = Value(TensorType(U8, (kernel.result_bytes,)), "quads")
     work = byte_interleave.work_ns(isa, args)
-    return Launch(KernelRef(kernel.symbol), (x, quads), (1,), args, kernel.grid, work=work), quads
+    return Launch(KernelRef(kernel.symbol), (x, quads), (1,), tuple(args), kernel.grid, work=work), quads
 
 
 def _depthwise(call: Contraction[ConvInteger], context: Context) -> Launch | None:

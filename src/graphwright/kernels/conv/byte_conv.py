@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.conv.arguments import ConvolutionArgs
 from graphwright.kernels.conv.byte_interleave import (
     InterleaveArgs,
@@ -158,7 +158,7 @@ def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that the three kernels access: taps outside the image are not read."""
-    a = ByteConvArgs(*map(symbol, ABI.args))
+    a = ByteConvArgs.symbols()
     tiles = ceildiv(a.cout, TILE_ROWS)
     channels, pixels = a.groups * a.cout, a.pixels
     images = InterleaveArgs(a.images, a.groups, a.cin, a.d * a.h * a.w, a.x_signed)

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.conv.byte_conv import ByteConvArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.byte_tile import QUAD, Array
@@ -112,7 +112,7 @@ def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that the kernels access."""
-    a = ByteConvArgs(*map(symbol, ABI.args))
+    a = ByteConvArgs.symbols()
     features = a.groups * a.cout
     extent = Extent(
         SYMBOL,

@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.byte_tile import QUAD, panel_columns, vectors_of
 from graphwright.kernels.library.extent import Extent, dense
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 INTERLEAVE: Final = "gw_interleave_bytes"
@@ -25,7 +27,8 @@ _PIXELS: Final = 4096
 """Pixels per unit of :data:`INTERLEAVE`."""
 
 
-class InterleaveArgs(NamedTuple):
+@dataclass(frozen=True)
+class InterleaveArgs(Arguments):
     """Arguments of both kernels: images of ``groups * cin`` channels and their pixels."""
 
     images: Dim
@@ -35,7 +38,7 @@ class InterleaveArgs(NamedTuple):
     x_signed: Dim
 
 
-ABI: Final = Abi("interleave", ("x", "quads"), InterleaveArgs._fields)
+ABI: Final = Abi("interleave", ("x", "quads"), InterleaveArgs.names())
 
 
 def most_single_pixels(isa: Isa) -> int:
@@ -85,7 +88,7 @@ def work_ns(isa: Isa, args: InterleaveArgs) -> Dim:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    a = InterleaveArgs(*map(symbol, InterleaveArgs._fields))
+    a = InterleaveArgs.symbols()
     x = dense(1, a.images * a.groups, a.cin, a.pixels)
     kernels = (interleaving(isa, a, packed=packed) for packed in (False, True))
     return tuple(

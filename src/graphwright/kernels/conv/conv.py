@@ -14,7 +14,7 @@ from typing import Final
 
 from graphwright.cost.images import im2col_work
 from graphwright.cost.predict import predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.conv.arguments import StridedConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
@@ -128,7 +128,7 @@ def work_ns(isa: Isa, args: ConvArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that :data:`SYMBOL` accesses: taps outside the image are not read."""
-    a = ConvArgs(*map(symbol, ABI.args))
+    a = ConvArgs.symbols()
     pixels, rows = a.pixels, panel_rows(isa)
     x = ((a.images, a.x_n), (a.groups * a.cin, a.x_c), (a.d, a.x_d), (a.h, a.x_h), (a.w, a.x_w))
     y = ((a.images, a.y_n), (a.groups * a.cout, a.y_c), (a.od, a.y_d), (a.oh, a.y_h), (a.ow, a.y_w))

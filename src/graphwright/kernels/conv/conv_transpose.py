@@ -11,7 +11,7 @@ from typing import Final
 
 from graphwright.cost.images import TRANSPOSED
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, product, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, product
 from graphwright.kernels.conv.arguments import ConvolutionArgs
 from graphwright.kernels.conv.pack_transpose import BLOCK
 from graphwright.kernels.library.abi import Abi
@@ -98,7 +98,7 @@ def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that :data:`SYMBOL` accesses: taps outside the image are not read."""
-    a = ConvTransposeArgs(*map(symbol, ABI.args))
+    a = ConvTransposeArgs.symbols()
     channels, results = a.groups * a.cin, a.groups * a.cout
     x = (
         (a.images, a.x_batch),

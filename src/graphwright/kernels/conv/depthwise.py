@@ -12,7 +12,7 @@ from typing import Final
 
 from graphwright.cost.images import planar_depthwise_work
 from graphwright.cost.predict import predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.conv.arguments import StridedConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
@@ -98,7 +98,7 @@ _WINDOWS: Final = (_Window(3, 1, 4), _Window(3, 2, 2), _Window(5, 1, 4), _Window
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that :data:`SYMBOL` accesses: taps outside the image are not read."""
-    a = DepthwiseArgs(*map(symbol, ABI.args))
+    a = DepthwiseArgs.symbols()
     x = ((a.images, a.x_n), (a.groups, a.x_c), (a.d, a.x_d), (a.h, a.x_h), (a.w, a.x_w))
     y = ((a.images, a.y_n), (a.channels, a.y_c), (a.od, a.y_d), (a.oh, a.y_h), (a.ow, a.y_w))
     return (

@@ -21,7 +21,7 @@ from typing import Final
 from graphwright.cost.images import DIRECT, PLANAR, direct_work
 from graphwright.cost.machine import FMA_SUMS
 from graphwright.cost.predict import predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod
 from graphwright.kernels.conv.arguments import Convolution2dArgs
 from graphwright.kernels.conv.blocked_tile import STEPS, families, widest
 from graphwright.kernels.library.abi import Abi
@@ -233,7 +233,7 @@ def work_ns(isa: Isa, args: DirectArgs, planar: bool = False) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that both kernels access: taps outside the image are not read."""
-    a = DirectArgs(*map(symbol, ABI.args))
+    a = DirectArgs.symbols()
     copied, planar = scratch_bytes(isa, a), planar_scratch_bytes(isa, a)
     return (
         extent(isa, SYMBOL, isa.lanes, copied),
@@ -248,7 +248,7 @@ def extent(isa: Isa, name: str, lanes: int, scratch: Dim, *, nhwc: bool = False)
     planar, and may be interleaved as rows and columns of a transposed convolution. ``nhwc``: it is channels
     last.
     """
-    a = DirectArgs(*map(symbol, ABI.args))
+    a = DirectArgs.symbols()
     inputs, outputs = ceildiv(a.cin, lanes), ceildiv(a.cout, isa.lanes)
     blocks, split = ceildiv(a.cout, a.y_lanes), a.split_h * a.split_w
     blocked = floordiv(a.y_lanes, isa.lanes)  # 1 if blocked, 0 if planar

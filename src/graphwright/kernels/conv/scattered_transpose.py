@@ -14,7 +14,7 @@ from typing import Final
 
 from graphwright.cost.images import MOST_SCATTERED, scattered_transpose_work
 from graphwright.cost.predict import predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, product, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, product
 from graphwright.ir.types import Layout
 from graphwright.kernels.conv.arguments import Convolution2dArgs
 from graphwright.kernels.conv.conv_transpose import tile_shape
@@ -117,7 +117,7 @@ def work_ns(isa: Isa, args: ScatteredTransposeArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that :data:`SYMBOL` accesses."""
-    a = ScatteredTransposeArgs(*map(symbol, ABI.args))
+    a = ScatteredTransposeArgs.symbols()
     channels, results = a.groups * a.cin, a.groups * a.cout
     x = (a.images, a.x_n), (channels, a.x_c), (a.h, a.x_h), (a.w, 1)
     y = (a.images, a.y_n), (results, a.y_c), (a.oh, a.y_h), (a.ow, 1)

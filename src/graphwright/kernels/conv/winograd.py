@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.conv.arguments import BlockedOperandArgs
 from graphwright.kernels.conv.winograd_tile import K_RUN, product_rows, product_vectors, products
 from graphwright.kernels.conv.winograd_transforms import ROOT, STORED
@@ -171,7 +171,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def _extent(m: int, isa: Isa) -> Extent:
-    a = WinogradArgs(*map(symbol, WinogradArgs.names()))
+    a = WinogradArgs.symbols()
     inputs, outputs = ceildiv(a.cin, isa.lanes), ceildiv(a.cout, isa.lanes)
     pixels = (a.ow * isa.lanes, 1)
     x = ((a.images, a.x_n), (inputs, a.x_cb), (a.h, a.x_h), (a.w * isa.lanes, 1))

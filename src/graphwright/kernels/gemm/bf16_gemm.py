@@ -10,7 +10,7 @@ A are read in place if they are dense bf16 of an even length.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
@@ -19,10 +19,11 @@ from graphwright.kernels.gemm import gemm
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.gemm.gemm import ABI, DualArgs, GemmArgs
 from graphwright.kernels.library.amx import AMX_TILE_ROWS
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import FLAG, Extent, Reach, dense
 from graphwright.kernels.library.streams import streams
 from graphwright.kernels.library.tile import K_RUN, pair_tiles
-from graphwright.records import replace
+from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
 PACKED: Final = "gw_gemm_bf16_packed"
@@ -34,7 +35,8 @@ WIDE: Final = "gw_gemm_bf16_wide"
 """:data:`PACKED` without AMX and AVX512-BF16, even on CPUs that have them."""
 
 
-class Bf16Args(NamedTuple):
+@dataclass(frozen=True)
+class Bf16Args(Arguments):
     """The arguments after those of a GEMM. Strides are in elements, those of a packed B in pairs."""
 
     a_single: Dim
@@ -51,7 +53,7 @@ def panels(rank: int, isa: Isa) -> Layout:
 
 def _pairs(args: GemmArgs) -> GemmArgs:
     """``args`` with K counted in pairs."""
-    return args._replace(k=ceildiv(args.k, 2))
+    return replace(args, k=ceildiv(args.k, 2))
 
 
 def grid(isa: Isa, args: GemmArgs) -> Dim:
@@ -110,8 +112,8 @@ def dual_work_ns(isa: Isa, args: DualArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that the kernels access."""
-    a = GemmArgs(*map(symbol, GemmArgs._fields))
-    own = Bf16Args(*map(symbol, Bf16Args._fields))
+    a = GemmArgs.symbols()
+    own = Bf16Args.symbols()
     batch, width = ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1)), gemm.panel_columns(isa)
     in_panels = Reach(4, (*batch, (ceildiv(a.n, width) * width * ceildiv(a.k, 2), 1)))
     plain = Reach(2 + 2 * own.b_single, (*batch, (a.k, a.b_k), (a.n, a.b_n)))
@@ -130,11 +132,11 @@ def _extent(isa: Isa, name: str, b: Reach, scratch: Dim) -> Extent:
     a_item = 2 + 2 * symbol("a_single")
     operands = (replace(made.operands[0], item=a_item), *made.operands[1:])
     bounds = {**(made.bounds or {}), "a_single": FLAG, "b_single": FLAG}
-    return replace(made, args=(*made.args, *Bf16Args._fields), operands=operands, bounds=bounds)
+    return replace(made, args=(*made.args, *Bf16Args.names()), operands=operands, bounds=bounds)
 
 
 def _dual_extent(isa: Isa) -> Extent:
-    a = DualArgs(*map(symbol, DualArgs._fields))
+    a = DualArgs.symbols()
     left = dense(2 + 2 * symbol("a_single"), a.m, a.k)
     made = gemm.dual_extent(isa, DUAL, left, ceildiv(a.k, 2), dual_scratch_bytes(isa, a))
     return replace(made, args=(*made.args, "a_single"), bounds={"a_single": FLAG})
@@ -143,7 +145,7 @@ def _dual_extent(isa: Isa) -> Extent:
 def header(isa: Isa) -> str:
     """The generated header of ``bf16_gemm.c``."""
     shape = gemm.tile_shape(isa)
-    own = f"enum {{ BF16_ARGS = GEMM_ARGS + {len(Bf16Args._fields)}, BF16_DUAL_ARGS = DUAL_ARGS + 1 }};\n"
+    own = f"enum {{ BF16_ARGS = GEMM_ARGS + {len(Bf16Args.names())}, BF16_DUAL_ARGS = DUAL_ARGS + 1 }};\n"
     constants = gemm.constants(isa, max(_tile_rows(isa)))
     return "\n".join([constants, own, grids.c_text(), pair_tiles(shape, isa), _streams(isa)])
 

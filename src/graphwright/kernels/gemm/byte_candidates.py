@@ -94,7 +94,7 @@ def byte_product(call: Contraction, context: Context) -> Launch | Run | str:
     packed, preparation = _panels(b, found, context)
     a_zero, b_zero = (*zeros, None, None)[:2]
     m, n, k = found.m, found.n, found.k
-    args = byte_gemm.ByteGemmArgs._make((
+    args = byte_gemm.ByteGemmArgs(*(
         *found.batches, m, n, k,
         *(step * m * k for step in found.a_batch), k, *(step * matrix for step in found.b_batch),
         found.batches[1] * m * n, m * n, n, *found.a_zero, *found.b_zero,
@@ -128,4 +128,4 @@ def _panels(b: Value, found: _Product, context: Context) -> tuple[Value, Launch 
     args = byte_gemm.BytePackArgs(matrices, found.k, found.n, int(b.type.dtype == I8))
     grid, work = byte_gemm.pack_grid(isa, args), byte_gemm.pack_work_ns(isa, args)
     operands = byte_gemm.PACK_ABI.ordered(b=b, panels=target)
-    return target, Launch(KernelRef(byte_gemm.PACK), operands, (1,), args, grid, work=work)
+    return target, Launch(KernelRef(byte_gemm.PACK), operands, (1,), tuple(args), grid, work=work)

@@ -12,15 +12,16 @@ same rows share the packed A, which stays in the L2 cache while panels are strea
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.amx import AMX_TILE_ROWS
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.byte_tile import (
     QUAD,
     RUN,
@@ -31,7 +32,7 @@ from graphwright.kernels.library.byte_tile import (
     panel_columns,
 )
 from graphwright.kernels.library.extent import FLAG, Extent, Reach, Tiles, dense, stride_bounds, within
-from graphwright.records import replace
+from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_gemm_bytes"
@@ -47,7 +48,8 @@ _MOST_TILES: Final = 48
 """The most row tiles of a block."""
 
 
-class ByteGemmArgs(NamedTuple):
+@dataclass(frozen=True)
+class ByteGemmArgs(Arguments):
     """The kernel's args in ABI order. Strides are in elements (of ``b`` in bytes); those of zero points are 0
     for a single one.
     """
@@ -75,13 +77,14 @@ class ByteGemmArgs(NamedTuple):
     b_signed: Dim
 
 
-ABI: Final = Abi("byte_gemm", ("a", "b", "a_zero", "b_zero", "c"), ByteGemmArgs._fields)
+ABI: Final = Abi("byte_gemm", ("a", "b", "a_zero", "b_zero", "c"), ByteGemmArgs.names())
 """Zero points may be absent; ``c`` is ignored if there is a hook. The hook, or a null pointer, comes next;
 its tile is s32.
 """
 
 
-class BytePackArgs(NamedTuple):
+@dataclass(frozen=True)
+class BytePackArgs(Arguments):
     """Arguments of :data:`PACK`: contiguous matrices [k, n]."""
 
     batch: Dim
@@ -90,7 +93,7 @@ class BytePackArgs(NamedTuple):
     b_signed: Dim
 
 
-PACK_ABI: Final = Abi("byte_pack", ("b", "panels"), BytePackArgs._fields)
+PACK_ABI: Final = Abi("byte_pack", ("b", "panels"), BytePackArgs.names())
 
 
 def packed_bytes(isa: Isa, k: Dim, n: Dim) -> Dim:
@@ -165,7 +168,7 @@ def pack_work_ns(isa: Isa, args: BytePackArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that the three kernels access."""
-    a = ByteGemmArgs(*map(symbol, ByteGemmArgs._fields))
+    a = ByteGemmArgs.symbols()
     result = ((a.batch0, a.c_batch0), (a.batch1, a.c_batch1), (a.m, a.c_m), (a.n, 1))
     row_zeros = ((a.batch0, a.za_batch0), (a.batch1, a.za_batch1), (a.m, a.za_m))
     column_zeros = ((a.batch0, a.zb_batch0), (a.batch1, a.zb_batch1), (a.n, a.zb_n))
@@ -189,7 +192,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def _pack_extent(isa: Isa) -> Extent:
-    a = BytePackArgs(*map(symbol, BytePackArgs._fields))
+    a = BytePackArgs.symbols()
     return Extent(
         PACK,
         PACK_ABI.args,

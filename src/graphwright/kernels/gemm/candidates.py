@@ -19,6 +19,7 @@ from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.core.matmul import MatMul
+from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 
 candidate(MatMul)(without_epilogue)
@@ -82,7 +83,7 @@ def _gemm_args(
     """The arguments of a GEMM of row-major operands, except B, which has ``b_strides``."""
     batches, a_batch, b_batch = batch
     result_strides = (batches[1] * m * n, m * n, n, 1)
-    return gemm.GemmArgs._make((
+    return gemm.GemmArgs(*(
         *batches, m, n, k,
         *(stride * m * k for stride in a_batch), k, 1,
         *(stride * k * n for stride in b_batch), *b_strides,
@@ -116,7 +117,7 @@ def _dual(call: Contraction[MatMul], second: Value, context: Context) -> Launch 
         KernelRef(kernels.DUAL),
         (a, *panels),
         (),
-        (*args, int(a.type.dtype == F32)) if in_bf16 else args,
+        (*args, int(a.type.dtype == F32)) if in_bf16 else tuple(args),
         gemm.dual_grid(isa, args),
         kernels.dual_scratch_bytes(isa, args),
         kernels.dual_work_ns(isa, args),
@@ -132,7 +133,7 @@ def _launch_in_bf16(
     packed: bool,
     isa: Isa,
 ) -> Launch:
-    args = args._replace(b_k=0, b_n=0) if packed else args
+    args = replace(args, b_k=0, b_n=0) if packed else args
     singles = (int(call.operand(0).type.dtype == F32), int(not packed and call.operand(1).type.dtype == F32))
     return call.launch(
         bf16_gemm.PACKED if packed else bf16_gemm.UNPACKED,

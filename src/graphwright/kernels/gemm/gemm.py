@@ -18,18 +18,19 @@ tiles and column panels depend only on sizes, so every division into chunks give
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod
 from graphwright.kernels.gemm import gemv, nbits, nbits_dynamic
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import BITS, FLAG, Extent, Reach, Tiles, dense, stride_bounds, within
 from graphwright.kernels.library.streams import streams
 from graphwright.kernels.library.tile import K_RUN, TileShape, tiles, tiles_in_place
 from graphwright.kernels.library.transpose import transpose
-from graphwright.records import replace
+from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
 PACKED: Final = "gw_gemm_f32_packed"
@@ -61,7 +62,8 @@ the next panels are read from memory.
 """
 
 
-class GemmArgs(NamedTuple):
+@dataclass(frozen=True)
+class GemmArgs(Arguments):
     """The kernel's args in ABI order; strides in elements. A packed B only has strides of the batch axes."""
 
     batch0: Dim
@@ -97,19 +99,21 @@ class GemmArgs(NamedTuple):
     """The f32 bits of a factor of A @ B."""
 
 
-class CodesArgs(NamedTuple):
+@dataclass(frozen=True)
+class CodesArgs(Arguments):
     """The arguments after those of a GEMM, for :data:`CODES`; the strides of B are 0."""
 
-    bits: int
-    block: int
+    bits: Dim
+    block: Dim
     """Elements of K that share a scale: a power of two, at least 16."""
-    floats: int
+    floats: Dim
     """Whether zero points are f32, not u8."""
-    dynamic: int
+    dynamic: Dim
     """Whether A may be quantized to bytes (``nbits_dynamic.py``)."""
 
 
-class DualArgs(NamedTuple):
+@dataclass(frozen=True)
+class DualArgs(Arguments):
     """The arguments of :data:`DUAL`; A[M, K] is dense."""
 
     m: Dim
@@ -118,10 +122,10 @@ class DualArgs(NamedTuple):
     k: Dim
 
 
-ABI: Final = Abi("gemm", ("a", "b", "bias", "residual", "c"), GemmArgs._fields)
+ABI: Final = Abi("gemm", ("a", "b", "bias", "residual", "c"), GemmArgs.names())
 """``bias`` and ``residual`` may be absent; ``c`` is ignored if there is a hook."""
-DUAL_ABI: Final = Abi("dual", ("a", "b", "second"), DualArgs._fields)
-CODES_ABI: Final = Abi("codes", ("a", "codes", "scales", "zeros", "bias", "residual", "c"), CodesArgs._fields)
+DUAL_ABI: Final = Abi("dual", ("a", "b", "second"), DualArgs.names())
+CODES_ABI: Final = Abi("codes", ("a", "codes", "scales", "zeros", "bias", "residual", "c"), CodesArgs.names())
 """The operands of :data:`CODES`; its arguments follow those of a GEMM. ``zeros`` may be absent."""
 
 
@@ -186,21 +190,18 @@ def joined_product(isa: Isa, args: DualArgs) -> GemmArgs:
 
 def dense_product(m: Dim, n: Dim, k: Dim) -> GemmArgs:
     """The arguments of a dense A[M, K] times a packed B, without bias or residual."""
-    zeros = dict.fromkeys(GemmArgs._fields, 0)
-    return GemmArgs(**zeros)._replace(batch0=1, batch1=1, m=m, n=n, k=k, a_m=k, a_k=1)
+    zeros = GemmArgs(*[0] * len(GemmArgs.names()))
+    return replace(zeros, batch0=1, batch1=1, m=m, n=n, k=k, a_m=k, a_k=1)
 
 
 def codes_scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
     """The scratch without panels, or what A is prepared to: for few rows the sums of A over quantization
     blocks, and A scaled; or a block of quantized rows.
     """
-    return _codes_scratch(isa, args, codes.block, codes.dynamic)
-
-
-def _codes_scratch(isa: Isa, args: GemmArgs, block: Dim, dynamic: Dim) -> Dim:
-    blocks = ceildiv(args.k, block)
-    few = nbits.scratch_bytes(blocks, block)
-    quantized = dynamic * nbits_dynamic.scratch_bytes(minimum(args.m, _BLOCK_ROWS), blocks, block)
+    blocks = ceildiv(args.k, codes.block)
+    few = nbits.scratch_bytes(blocks, codes.block)
+    quantized = nbits_dynamic.scratch_bytes(minimum(args.m, _BLOCK_ROWS), blocks, codes.block)
+    quantized *= codes.dynamic
     return maximum(scratch_bytes(isa, args, packed=False), few, quantized)
 
 
@@ -269,7 +270,7 @@ def dual_work_ns(isa: Isa, args: DualArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that the kernels access."""
-    a = GemmArgs(*map(symbol, GemmArgs._fields))
+    a = GemmArgs.symbols()
     batch, width = ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1)), panel_columns(isa)
     panels = Reach(4, (*batch, (ceildiv(a.n, width) * width * a.k, 1)))
     plain = Reach(4, (*batch, (a.k, a.b_k), (a.n, a.b_n)))
@@ -283,13 +284,13 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 def extent(isa: Isa, name: str, abi: Abi, b: Mapping[str, Reach], scratch: Dim) -> Extent:
     """The memory that a kernel accesses which takes B as ``b``."""
-    a = GemmArgs(*map(symbol, GemmArgs._fields))
+    a = GemmArgs.symbols()
     matrix = ((a.batch0, a.a_batch0), (a.batch1, a.a_batch1), (a.m, a.a_m), (a.k, a.a_k))
     residual = ((a.batch0, a.r_batch0), (a.batch1, a.r_batch1), (a.m, a.r_m), (a.n, a.r_n))
     result = ((a.batch0, a.c_batch0), (a.batch1, a.c_batch1), (a.m, a.c_m), (a.n, a.c_n))
     return Extent(
         name,
-        GemmArgs._fields,
+        GemmArgs.names(),
         abi.ordered(
             a=Reach(4, matrix),
             bias=Reach(4, ((a.m, a.bias_m), (a.n, a.bias_n)), optional=True),
@@ -299,7 +300,7 @@ def extent(isa: Isa, name: str, abi: Abi, b: Mapping[str, Reach], scratch: Dim) 
         ),
         grid=grid(isa, a),
         scratch=scratch,
-        bounds=stride_bounds(GemmArgs._fields, "a", "b", "bias", "c", "r")
+        bounds=stride_bounds(GemmArgs.names(), "a", "b", "bias", "c", "r")
         | within(BITS, "lo", "hi", "scale"),
         tiles=Tiles(a.batch0 * a.batch1, a.m, a.n),
     )
@@ -307,16 +308,16 @@ def extent(isa: Isa, name: str, abi: Abi, b: Mapping[str, Reach], scratch: Dim) 
 
 def _codes_extent(isa: Isa) -> Extent:
     """The memory that :data:`CODES` accesses; quantization blocks are whole words of codes."""
-    a = GemmArgs(*map(symbol, GemmArgs._fields))
-    bits, block, floats, dynamic = map(symbol, CodesArgs._fields)
-    columns, blocks = ceildiv(a.n, panel_columns(isa)) * panel_columns(isa), ceildiv(a.k, block)
-    words = dense(4, columns, blocks, floordiv(block * bits, nbits.WORD))
-    zeros = dense(1 + 3 * floats, columns, blocks, optional=True)
+    a = GemmArgs.symbols()
+    codes = CodesArgs.symbols()
+    columns, blocks = ceildiv(a.n, panel_columns(isa)) * panel_columns(isa), ceildiv(a.k, codes.block)
+    words = dense(4, columns, blocks, floordiv(codes.block * codes.bits, nbits.WORD))
+    zeros = dense(1 + 3 * codes.floats, columns, blocks, optional=True)
     b = {"codes": words, "scales": dense(4, columns, blocks), "zeros": zeros}
-    made = extent(isa, CODES, CODES_ABI, b, _codes_scratch(isa, a, block, dynamic))
+    made = extent(isa, CODES, CODES_ABI, b, codes_scratch_bytes(isa, a, codes))
     return replace(
         made,
-        args=(*made.args, *CodesArgs._fields),
+        args=(*made.args, *CodesArgs.names()),
         bounds={
             **(made.bounds or {}),
             "block": (nbits.WORD // min(nbits.WIDTHS), 1 << 31),
@@ -324,23 +325,23 @@ def _codes_extent(isa: Isa) -> Extent:
             "dynamic": FLAG,
         },
         choices={"bits": nbits.WIDTHS},
-        multiples=(mod(block, nbits.WORD // min(nbits.WIDTHS)),),
+        multiples=(mod(codes.block, nbits.WORD // min(nbits.WIDTHS)),),
     )
 
 
 def _dual_extent(isa: Isa) -> Extent:
-    a = DualArgs(*map(symbol, DualArgs._fields))
+    a = DualArgs.symbols()
     return dual_extent(isa, DUAL, dense(4, a.m, a.k), a.k, dual_scratch_bytes(isa, a))
 
 
 def dual_extent(isa: Isa, name: str, left: Reach, depth: Dim, scratch: Dim) -> Extent:
     """The memory that a dual kernel accesses. ``depth``: rows of a panel, with elements of 4 bytes."""
-    a = DualArgs(*map(symbol, DualArgs._fields))
+    a = DualArgs.symbols()
     width = panel_columns(isa)
     panels = dense(4, ceildiv(a.n, width) * width, depth)
     return Extent(
         name,
-        DualArgs._fields,
+        DualArgs.names(),
         DUAL_ABI.ordered(a=left, b=panels, second=panels),
         grid=dual_grid(isa, a),
         scratch=scratch,

@@ -45,7 +45,7 @@ def product_of_codes(call: Contraction[MatMulNBits], context: Context) -> Launch
     m, k, n = product(a.type.dims[:-1]), a.type.dims[-1], codes.type.dims[0]
     layout, epilogue = nbits.panels(gemm.panel_columns(context.isa)), call.epilogue
     result_strides = (m * n, m * n, n, 1)
-    args = gemm.GemmArgs._make((
+    args = gemm.GemmArgs(*(
         1, 1, m, n, k, 0, 0, k, 1, 0, 0, 0, 0, 0, 1, *result_strides, *result_strides,
         *epilogue.args, single_bits(epilogue.scale),
     ))  # fmt: skip

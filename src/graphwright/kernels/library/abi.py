@@ -20,7 +20,7 @@ _FIELD = re.compile(r"(?:(\w+) )?(\w+)((?:\[\d+\])*)")
 @dataclass(frozen=True)
 class Abi:
     """The operands (``buf``) and the arguments (``arg``) of a kernel by name, in the order of the call.
-    ``fields`` names the arguments; for a kernel whose arguments are a NamedTuple, they are its ``_fields``.
+    ``fields`` names the arguments; for a kernel with :class:`Arguments`, they are its ``names()``.
     ``"n[8]"`` stands for ``n0`` to ``n7``, and ``"double clip"`` for the bits of a double. ``"stages first"``
     stands for the fields that ``records`` has under ``stages``, with the prefix ``first_`` (in arrays, a
     suffix follows: ``count0``, ...). If a kernel takes an epilogue, the hook follows the operands, and the

@@ -4,12 +4,14 @@ describes the method.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import BITS, COUNT, Extent, dense, within
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_pairwise_coupling_f32"
@@ -23,7 +25,8 @@ _CHUNK: Final = 16
 _USUAL_ROUNDS: Final = 10
 
 
-class CouplingArgs(NamedTuple):
+@dataclass(frozen=True)
+class CouplingArgs(Arguments):
     """The kernel's args in ABI order."""
 
     rows: Dim
@@ -34,7 +37,7 @@ class CouplingArgs(NamedTuple):
     """The tolerance, as the bits of an f64."""
 
 
-ABI: Final = Abi("coupling", ("x", "y"), CouplingArgs._fields)
+ABI: Final = Abi("coupling", ("x", "y"), CouplingArgs.names())
 """x[rows, pairs of classes] and y[rows, classes], both dense f32."""
 
 
@@ -56,7 +59,7 @@ def work_ns(isa: Isa, args: CouplingArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that :data:`SYMBOL` accesses."""
-    a = CouplingArgs(*map(symbol, ABI.args))
+    a = CouplingArgs.symbols()
     pairs = floordiv(a.classes * (a.classes - 1), 2)
     reaches = ABI.ordered(x=dense(4, a.rows, pairs), y=dense(4, a.rows, a.classes))
     bounds = within((2, MAX_CLASSES), "classes") | within(COUNT, "rounds") | within(BITS, "precision")

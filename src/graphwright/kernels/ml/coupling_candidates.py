@@ -19,7 +19,12 @@ def pairwise_coupling(node: Node[PairwiseCoupling], context: Context) -> Launch 
     if op.classes > coupling.MAX_CLASSES:
         return f"more than {coupling.MAX_CLASSES} classes"
     args = coupling.CouplingArgs(x.type.dims[0], op.classes, MAX_ITERATIONS, double_bits(TOLERANCE))
-    costs = args, coupling.grid(args), coupling.scratch_bytes(args), coupling.work_ns(context.isa, args)
     return Launch(
-        KernelRef(coupling.SYMBOL), coupling.ABI.ordered(x=x, y=y), coupling.ABI.positions("y"), *costs
+        KernelRef(coupling.SYMBOL),
+        coupling.ABI.ordered(x=x, y=y),
+        coupling.ABI.positions("y"),
+        tuple(args),
+        coupling.grid(args),
+        coupling.scratch_bytes(args),
+        coupling.work_ns(context.isa, args),
     )

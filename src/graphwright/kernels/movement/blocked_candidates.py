@@ -49,10 +49,10 @@ def split(node: Node, context: Context) -> Run | str:
 
 def _copy_channels(x: Value, y: Value, channels: Dim, x_first: Dim, y_first: Dim, context: Context) -> Launch:
     isa = context.isa
-    args = blocked_concat.CopyChannelsArgs._make((
+    args = blocked_concat.CopyChannelsArgs(*(
         x.type.dims[0], channels, *image_size(x), x_first, y_first, *block_strides(x), *block_strides(y),
     ))  # fmt: skip
     return Launch(
-        KernelRef(blocked_concat.SYMBOL), (x, y), (1,), args, blocked_concat.grid(isa, args),
+        KernelRef(blocked_concat.SYMBOL), (x, y), (1,), tuple(args), blocked_concat.grid(isa, args),
         blocked_concat.scratch_bytes(isa, args), blocked_concat.work_ns(isa, args),
     )  # fmt: skip

@@ -7,12 +7,14 @@ vector in the next block. Only the lanes of the copied channels are written.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import Extent, Reach, stride_bounds
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_copy_channels_blocked_f32"
@@ -22,7 +24,8 @@ _CHUNK: Final = 1024
 """Pixels per unit: 64 KiB with AVX-512."""
 
 
-class CopyChannelsArgs(NamedTuple):
+@dataclass(frozen=True)
+class CopyChannelsArgs(Arguments):
     """The kernel's args in ABI order; strides in elements, of images, channel blocks and rows."""
 
     images: Dim
@@ -42,7 +45,7 @@ class CopyChannelsArgs(NamedTuple):
     y_h: Dim
 
 
-ABI: Final = Abi("copy_channels", ("x", "y"), CopyChannelsArgs._fields)
+ABI: Final = Abi("copy_channels", ("x", "y"), CopyChannelsArgs.names())
 
 
 def grid(isa: Isa, args: CopyChannelsArgs) -> Dim:
@@ -66,7 +69,7 @@ def work_ns(isa: Isa, args: CopyChannelsArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that :data:`SYMBOL` accesses: whole blocks."""
-    a = CopyChannelsArgs(*map(symbol, CopyChannelsArgs._fields))
+    a = CopyChannelsArgs.symbols()
     x_blocks, y_blocks = (ceildiv(first + a.channels, isa.lanes) for first in (a.x_first, a.y_first))
     pixels = (a.w * isa.lanes, 1)
     return (

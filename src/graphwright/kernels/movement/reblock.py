@@ -7,14 +7,16 @@ vector need masks. Missing channels of a last block are written as zeros.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.images import reblock_work
 from graphwright.cost.predict import predict
-from graphwright.ir.symbols import Dim, ceildiv, symbol
+from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import Extent, Reach, stride_bounds
 from graphwright.kernels.library.transpose import transpose
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 BLOCK: Final = "gw_block_f32"
@@ -27,7 +29,8 @@ _CHUNK: Final = 1024
 """Pixels per unit: 64 KiB of blocked values with AVX-512."""
 
 
-class ReblockArgs(NamedTuple):
+@dataclass(frozen=True)
+class ReblockArgs(Arguments):
     """The args of both kernels in ABI order; strides in elements; pixels of a row are contiguous."""
 
     images: Dim
@@ -44,7 +47,7 @@ class ReblockArgs(NamedTuple):
     """``blocked_*`` are the strides of images, channel blocks and rows of the blocked operand."""
 
 
-ABI: Final = Abi("reblock", ("x", "y"), ReblockArgs._fields)
+ABI: Final = Abi("reblock", ("x", "y"), ReblockArgs.names())
 
 
 def grid(isa: Isa, args: ReblockArgs) -> Dim:
@@ -65,7 +68,7 @@ def work_ns(isa: Isa, args: ReblockArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that both kernels access."""
-    a = ReblockArgs(*map(symbol, ReblockArgs._fields))
+    a = ReblockArgs.symbols()
     blocks = ceildiv(a.channels, isa.lanes)
     plain = ((a.images, a.plain_n), (a.channels, a.plain_c), (a.h, a.plain_h), (a.w, 1))
     blocked = ((a.images, a.blocked_n), (blocks, a.blocked_cb), (a.h, a.blocked_h), (a.w * isa.lanes, 1))

@@ -29,10 +29,10 @@ def trans_data(node: Node, context: Context) -> Launch | Alias | str:
     images, channels, *_ = plain.type.dims
     h, w = image_size(plain)
     plain_strides = row_major_strides((images, channels, h, w))[:3]
-    args = reblock.ReblockArgs._make((images, channels, h, w, *plain_strides, *block_strides(blocked)))
+    args = reblock.ReblockArgs(*(images, channels, h, w, *plain_strides, *block_strides(blocked)))
     symbol = reblock.UNBLOCK if blocked is x else reblock.BLOCK
     isa = context.isa
     return Launch(
-            KernelRef(symbol), (x, y), (1,), args, reblock.grid(isa, args), reblock.scratch_bytes(isa, args),
-            reblock.work_ns(isa, args),
+            KernelRef(symbol), (x, y), (1,), tuple(args), reblock.grid(isa, args),
+            reblock.scratch_bytes(isa, args), reblock.work_ns(isa, args),
         )  # fmt: skip

@@ -8,12 +8,14 @@ takes two square roots instead of a power.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, symbol
+from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import BITS, Extent, Reach, stride_bounds, within
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.vmath import vmath
 
@@ -24,7 +26,8 @@ _PIXELS: Final = 16
 """Pixels per unit: 1 KiB of each block with AVX-512."""
 
 
-class BlockedLrnArgs(NamedTuple):
+@dataclass(frozen=True)
+class BlockedLrnArgs(Arguments):
     """The kernel's args in ABI order; strides in elements.
 
     ``alpha`` (not yet divided by ``size``), ``beta`` and ``bias`` are the bits of doubles
@@ -48,7 +51,7 @@ class BlockedLrnArgs(NamedTuple):
     y_h: Dim
 
 
-ABI: Final = Abi("lrn", ("x", "y"), BlockedLrnArgs._fields)
+ABI: Final = Abi("lrn", ("x", "y"), BlockedLrnArgs.names())
 
 
 def grid(isa: Isa, args: BlockedLrnArgs) -> Dim:
@@ -71,7 +74,7 @@ def work_ns(isa: Isa, args: BlockedLrnArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that :data:`SYMBOL` accesses."""
-    a = BlockedLrnArgs(*map(symbol, BlockedLrnArgs._fields))
+    a = BlockedLrnArgs.symbols()
     blocks, pixels = ceildiv(a.channels, isa.lanes), (a.w * isa.lanes, 1)
     return (
         Extent(

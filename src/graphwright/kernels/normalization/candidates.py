@@ -20,7 +20,7 @@ def lrn(node: Node[LRN], context: Context) -> Run | str:
     op, x, y, isa = node.op, node.operand(0), node.output, context.isa
     if not is_blocked(x):
         return ROW_MAJOR
-    args = blocked_lrn.BlockedLrnArgs._make((
+    args = blocked_lrn.BlockedLrnArgs(*(
         *x.type.dims[:2], *image_size(x), op.size, *map(double_bits, (op.alpha, op.beta, op.bias)),
         *block_strides(x), *block_strides(y),
     ))  # fmt: skip

@@ -21,7 +21,7 @@ def pool(node: Node[Pool], context: Context) -> Run | str:
     if not is_blocked(x):
         return ROW_MAJOR
     window = op.windows.on_two_axes
-    args = blocked_pool.BlockedPoolArgs._make((
+    args = blocked_pool.BlockedPoolArgs(*(
         *x.type.dims[:2], *image_size(x), *image_size(y), *window.kernel, *window.strides, *window.pads,
         *window.dilations, int(isinstance(op, AveragePool) and op.include_pads), *block_strides(x),
         *block_strides(y),

@@ -7,20 +7,23 @@ window are reduced from that line. NaN propagates, as in NumPy.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.images import blocked_pool_work
 from graphwright.cost.predict import predict
-from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
+from graphwright.ir.symbols import Dim, ceildiv, maximum
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import SIZE, STEP, Extent, Reach, stride_bounds, within
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 MAX: Final = "gw_max_pool_blocked_f32"
 AVERAGE: Final = "gw_average_pool_blocked_f32"
 
 
-class BlockedPoolArgs(NamedTuple):
+@dataclass(frozen=True)
+class BlockedPoolArgs(Arguments):
     """The args of both kernels in ABI order; strides in elements. ``oh`` and ``ow`` already include
     ceil_mode. Trailing pads only limit the divisor of an average that counts padding. A window without
     elements is -inf (max) or 0 (average).
@@ -51,7 +54,7 @@ class BlockedPoolArgs(NamedTuple):
     y_h: Dim
 
 
-ABI: Final = Abi("blocked_pool", ("x", "y"), BlockedPoolArgs._fields)
+ABI: Final = Abi("blocked_pool", ("x", "y"), BlockedPoolArgs.names())
 
 
 def grid(isa: Isa, args: BlockedPoolArgs) -> Dim:
@@ -75,7 +78,7 @@ def work_ns(isa: Isa, args: BlockedPoolArgs, average: bool = False) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that both kernels access."""
-    a = BlockedPoolArgs(*map(symbol, BlockedPoolArgs._fields))
+    a = BlockedPoolArgs.symbols()
     blocks, pixel = ceildiv(a.channels, isa.lanes), (isa.lanes, 1)
     x = Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w, isa.lanes), pixel))
     y = Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), (a.ow, isa.lanes), pixel))

@@ -6,13 +6,15 @@ of whole vectors for any scale: there are no gathers and no special cases.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, symbol
+from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import BITS, Extent, Reach, stride_bounds, within
 from graphwright.kernels.resize.resize import RECORDS, modes
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 NEAREST: Final = "gw_resize_nearest_blocked_f32"
@@ -23,7 +25,8 @@ TAPS: Final[dict[str, int]] = {NEAREST: 1, LINEAR: 2, CUBIC: 4}
 """Taps per axis."""
 
 
-class BlockedResizeArgs(NamedTuple):
+@dataclass(frozen=True)
+class BlockedResizeArgs(Arguments):
     """The args of all three kernels in ABI order; strides in elements. ``scale_h``, ``scale_w`` and
     ``cubic_a`` are the bits of doubles (``bits.double_bits``); a scale of 0 means the quotient of the sizes.
     """
@@ -51,7 +54,7 @@ class BlockedResizeArgs(NamedTuple):
     y_h: Dim
 
 
-ABI: Final = Abi("blocked_resize", ("x", "y"), BlockedResizeArgs._fields, RECORDS)
+ABI: Final = Abi("blocked_resize", ("x", "y"), BlockedResizeArgs.names(), RECORDS)
 
 
 def grid(isa: Isa, args: BlockedResizeArgs) -> Dim:
@@ -71,7 +74,7 @@ def work_ns(isa: Isa, symbol: str, args: BlockedResizeArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that the three kernels access."""
-    a = BlockedResizeArgs(*map(symbol, BlockedResizeArgs._fields))
+    a = BlockedResizeArgs.symbols()
     blocks = ceildiv(a.channels, isa.lanes)
     x = Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w * isa.lanes, 1)))
     y = Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), (a.ow * isa.lanes, 1)))

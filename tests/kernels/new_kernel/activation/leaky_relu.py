@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, symbol
+from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import BITS, Extent, dense, within
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_leaky_relu_f32"
@@ -16,7 +18,8 @@ _CHUNK: Final = 4096
 """Elements of a unit."""
 
 
-class LeakyReluArgs(NamedTuple):
+@dataclass(frozen=True)
+class LeakyReluArgs(Arguments):
     """The kernel's args in ABI order."""
 
     elements: Dim
@@ -24,7 +27,7 @@ class LeakyReluArgs(NamedTuple):
     """The bits of an f32."""
 
 
-ABI: Final = Abi("leaky_relu", ("x", "y"), LeakyReluArgs._fields)
+ABI: Final = Abi("leaky_relu", ("x", "y"), LeakyReluArgs.names())
 
 
 def grid(args: LeakyReluArgs) -> Dim:
@@ -39,7 +42,7 @@ def work_ns(isa: Isa, args: LeakyReluArgs) -> Dim:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """How far :data:`SYMBOL` reaches."""
-    a = LeakyReluArgs(*map(symbol, ABI.args))
+    a = LeakyReluArgs.symbols()
     reaches = ABI.ordered(x=dense(4, a.elements), y=dense(4, a.elements))
     return (Extent(SYMBOL, ABI.args, reaches, grid=grid(a), bounds=within(BITS, "alpha")),)
 

@@ -21,14 +21,12 @@ from graphwright.kernels.launch import (
 from graphwright.kernels.steps import (
     NEVER_ENDS,
     last_uses,
-    launch_values,
     shareable,
     step_values,
-    written_values,
 )
 from graphwright.low_ir.tasks import Storage
 from graphwright.memory.locations import Location, Memory, Move, sequentialize
-from graphwright.memory.views import Views, can_overwrite
+from graphwright.memory.views import Views, can_overwrite, run_overwrites
 from graphwright.records import dataclass, field
 
 Weights = Mapping[Value, tuple[int, int]]
@@ -208,32 +206,16 @@ class _Assigner:
             location = self.locations.get(source)
             if output is not value or location is None or location.memory.slotted:
                 continue
+            held = self.holders[location.memory]
             whole = location.memory.size == value.bytes and location.offset == 0
             if (
                 location.memory.storage is Storage.ARENA
                 and whole
-                and self._are_last_read_at(step, self.holders[location.memory])
-                and self._only_in_place(step.action, value, location.memory)
+                and self._are_last_read_at(step, held)
+                and run_overwrites(held, value, step.action)
             ):
                 return location
         return None
-
-    def _only_in_place(self, run: Run, value: Value, memory: Memory) -> bool:
-        """Whether ``value`` may be written over what ``memory`` holds: from the first launch that writes it
-        on, also in those for other sizes, each launch reads that at most once, and in place.
-        """
-        in_place = [
-            launch
-            for launch, output, source in shareable(run)
-            if output is value and self.locations[source].memory is memory
-        ]
-        is_written = False
-        for launch in run.launches:
-            is_written = is_written or value in written_values(launch)
-            reads = sum(v in self.holders[memory] for v in launch_values(launch))
-            if is_written and reads > any(launch is each for each in in_place):
-                return False
-        return True
 
     def _are_last_read_at(self, step: SelectedNode, values: Iterable[Value]) -> bool:
         """Whether no step after ``step`` reads one of ``values``."""

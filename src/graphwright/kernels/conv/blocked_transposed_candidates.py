@@ -16,7 +16,7 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array
-from graphwright.ir.symbols import Dim, ceildiv, numbers
+from graphwright.ir.symbols import Dim, ceildiv, minimum, numbers
 from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.blocks import block_strides
 from graphwright.kernels.candidates.context import Context, Contraction
@@ -126,6 +126,7 @@ class BlockedTransposed:
         phases = [[taps_of(p, k, s, d, pad) for p in range(s)] for k, s, d, pad in axes]
         stride_h, stride_w = window.strides
         bias, result = self._bias(context), self._result
+        elements = self.x.type.dims[0] * n
         for down, right in product(*phases):
             sizes = (h, w, ceildiv(oh - down.phase, stride_h), ceildiv(ow - right.phase, stride_w))
             if any(isinstance(size, int) and size <= 0 for size in sizes[2:]):
@@ -135,7 +136,8 @@ class BlockedTransposed:
             y_strides = (n, c, stride_h * row, stride_w * lanes, lanes, 1, 1)
             args = self._args(self._features, sizes, taps if both else _ONE_TAP, y_strides, lanes)
             weights = self._phase_weights(down, right, context) if both else self.w
-            target = ByteRange(result, 4 * (down.phase * row + right.phase * lanes))
+            first = down.phase * row + right.phase * lanes  # beyond the image if the phase has no pixels
+            target = ByteRange(result, 4 * minimum(first, elements))
             yield self._launch(args if both else replace(args, cin=0), weights, bias, target, context)
 
     def _phase_weights(self, down: Taps, right: Taps, context: Context) -> Value:

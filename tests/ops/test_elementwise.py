@@ -26,8 +26,10 @@ from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.is_inf import IsInf
 from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.pow import Pow
+from graphwright.ops.core.round_to_range import RoundToRange
 from graphwright.ops.core.unary import Abs, Neg, Relu
 from graphwright.ops.ml.binarizer import Binarizer
 from graphwright.ops.nn.activations import (
@@ -35,14 +37,12 @@ from graphwright.ops.nn.activations import (
     Elu,
     Gelu,
     HardSigmoid,
-    IsInf,
     LeakyRelu,
     Selu,
     Shrink,
     Swish,
     ThresholdedRelu,
 )
-from graphwright.ops.quantized.round_to_range import RoundToRange
 from graphwright.ops.special.polynomial import Polynomial
 
 from .support import expression_result, run_reference

@@ -34,7 +34,7 @@ from graphwright.ir.op.region_op import LoopOp
 from graphwright.ir.symbols import symbol
 from graphwright.ir.text import print_op
 from graphwright.ir.types import U8, TensorType
-from graphwright.ops.control import bind_size as ops
+from graphwright.ops.core.bind_size import BindSize as BindSizeOp
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode
 from graphwright.records import replace
@@ -180,7 +180,7 @@ class HostProgramDraft:
                 continue
             for node in group.nodes:
                 graph.move(node, None)
-                if isinstance(node.op, ops.BindSize):
+                if isinstance(node.op, BindSizeOp):
                     steps.append(_bind_size(node, node.op, values))
                 else:
                     steps.append(self._host(node, found.reasons[node], values, known))
@@ -241,7 +241,7 @@ class HostProgramDraft:
         return CallProgram(number, numbers, sizes, results, callee)
 
 
-def _bind_size(node: Node, op: ops.BindSize, values: _Values) -> BindSize:
+def _bind_size(node: Node, op: BindSizeOp, values: _Values) -> BindSize:
     inputs = tuple(values.numbers[value] for value in node.inputs if value is not None)
     return BindSize(op.size, op.shapes, node.location, inputs, tuple(map(values.add, node.outputs)))
 

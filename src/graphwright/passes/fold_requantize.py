@@ -10,7 +10,7 @@ from graphwright.ir.match import Const, Match, P, Rest, Rule, Var
 from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Add, Sub
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.quantized.round_to_range import RoundToRange
+from graphwright.ops.core.round_to_range import RoundToRange
 from graphwright.passes.base import RulePass
 
 STEPS = P(RoundToRange, Rest("operands"))

@@ -18,7 +18,7 @@ class BoundedForm:
 
     def bounded_form(self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Any) -> Any:
         """Equivalent nodes with results of the types ``gives`` (a Value or a tuple), in which only
-        :class:`graphwright.ops.control.bind_size.BindSize` nodes define the data-dependent sizes ``defined``.
+        :class:`graphwright.ops.core.bind_size.BindSize` nodes define the data-dependent sizes ``defined``.
 
         None if a buffer that is written before its size is known would have no bound, or a too large one.
         """

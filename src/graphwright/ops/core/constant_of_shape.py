@@ -27,7 +27,7 @@ from graphwright.ir.op import (
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
-from graphwright.ops.control.bind_size import bind_symbols
+from graphwright.ops.core.bind_size import bind_symbols
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import need_sizes
 from graphwright.ops.core.expand import Expand

@@ -14,7 +14,7 @@ from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BOOL, F32, I64, TensorType
-from graphwright.ops.control.bind_size import bind_size
+from graphwright.ops.core.bind_size import bind_size
 from graphwright.ops.core.common import simple
 from graphwright.ops.core.transpose import Transpose
 

@@ -15,7 +15,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg,
 from graphwright.ir.op.exporter import Exporter, Operand
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
-from graphwright.ops.control.bind_size import bind_symbol
+from graphwright.ops.core.bind_size import bind_symbol
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.shaping import known_dims, known_floats, number
 

@@ -16,8 +16,8 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, InferError, 
 from graphwright.ir.op.exporter import CannotExport, Exporter
 from graphwright.ir.symbols import Dim, Expr, ceildiv
 from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
-from graphwright.ops.control.bind_size import bind_symbol
 from graphwright.ops.core.binary import Add, Less, Max, Mul, Sub
+from graphwright.ops.core.bind_size import bind_symbol
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import same_dtype, simple
 from graphwright.ops.core.div import Div

@@ -12,6 +12,7 @@ from graphwright.ops.core.binary import Add, Sub
 from graphwright.ops.core.cast import as_dtype, in_f32
 from graphwright.ops.core.common import INTEGERS, like, positive_axes, quiet, rank_of, widened
 from graphwright.ops.core.exp import Exp
+from graphwright.ops.core.is_inf import IsInf
 from graphwright.ops.core.reductions import (
     ReduceMax,
     ReduceSum,
@@ -22,7 +23,6 @@ from graphwright.ops.core.reductions import (
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unary import Log
 from graphwright.ops.core.where import Where
-from graphwright.ops.nn.activations import IsInf
 
 
 @op("ReduceLogSumExp")

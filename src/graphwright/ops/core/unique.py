@@ -14,8 +14,8 @@ from graphwright.ir.op import Array, Fact, Inference, OnnxImporter, Op, Sample, 
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, BOOL, C64, F32, I64, STRING, DType, TensorType
-from graphwright.ops.control.bind_size import bind_size
 from graphwright.ops.core.binary import And, Max, Or, Sub
+from graphwright.ops.core.bind_size import bind_size
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import widened
 from graphwright.ops.core.constant_of_shape import ConstantOfShape

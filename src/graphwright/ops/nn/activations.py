@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.graph import Value
-from graphwright.ir.loops.nodes import Const, Scalar, apply, maximum, minimum, select
+from graphwright.ir.loops.nodes import Scalar, apply, maximum, minimum, select
 from graphwright.ir.op import Array, AtenImporter, Importer, InferError, Op, Sample, arg, op
 from graphwright.ir.op.exporter import Exporter, as_onnx
-from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType
-from graphwright.ops.core.cast import Cast, in_wide_float
+from graphwright.ir.types import BF16, F16, F32, F64, I32, DType
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import FLOATS, like, quiet, with_attributes
 from graphwright.ops.core.pointwise import Pointwise
 
@@ -172,25 +172,6 @@ class Shrink(Pointwise):
         return select(x < -self.lambd, x + self.bias, inner)
 
 
-@op("IsInf")
-class IsInf(Pointwise):
-    """Whether ``x`` is infinite, with a sign that ``detect_negative`` and ``detect_positive`` select."""
-
-    detect_negative: bool = True
-    detect_positive: bool = True
-    gives = BOOL
-
-    def reference(self, x: Array) -> Array:
-        return np.asarray((self.detect_positive & (x == np.inf)) | (self.detect_negative & (x == -np.inf)))
-
-    def expression(self, x: Scalar) -> Scalar:
-        if self.detect_negative and self.detect_positive:
-            return apply("isinf", x)
-        if not (self.detect_negative or self.detect_positive):
-            return Const(value=False, dtype=BOOL)
-        return apply("eq", x, math.inf if self.detect_positive else -math.inf)
-
-
 def _import_shrink(i: Importer) -> Any:
     """Integers are computed in f64, because the attributes are floats."""
     x, op = i.input(0), Shrink(float(i.attr("bias", 0.0)), float(i.attr("lambd", 0.5)))
@@ -199,22 +180,15 @@ def _import_shrink(i: Importer) -> Any:
     return i.emit(Cast(x.type.dtype), i.emit(op, i.emit(Cast(F64), x)))
 
 
-def _import_is_inf(i: Importer) -> Any:
-    op = IsInf(bool(i.attr("detect_negative", 1)), bool(i.attr("detect_positive", 1)))
-    return i.emit(op, in_wide_float(i.builder, i.input(0)))
-
-
 _SINCE: dict[type[Op], int] = {
     LeakyRelu: 6, Elu: 6, Selu: 6, Celu: 12, HardSigmoid: 6, ThresholdedRelu: 10, Swish: 24, Gelu: 20,
-    IsInf: 10, Shrink: 9,
+    Shrink: 9,
 }  # fmt: skip
 _FLOATS: tuple[DType, ...] = (F32, F64, F16, BF16)
 _OTHERS: dict[type[Op], tuple[Op, ...]] = {
     LeakyRelu: (LeakyRelu(0.2),), Elu: (Elu(0.5),), Selu: (Selu(1.0, 2.0),), Celu: (Celu(0.7),),
     Swish: (Swish(1.702),), HardSigmoid: (HardSigmoid(1 / 6, 0.5),), Shrink: (Shrink(0.3, 0.2),),
     ThresholdedRelu: (ThresholdedRelu(-0.5),), Gelu: (Gelu("tanh"),),
-    IsInf: (IsInf(detect_negative=False), IsInf(detect_positive=False),
-            IsInf(detect_negative=False, detect_positive=False)),
 }  # fmt: skip
 _ERRORS = {Celu: (Celu(0.0), "alpha is 0"), Gelu: (Gelu("exact"), "not none or tanh")}
 
@@ -229,7 +203,6 @@ for _cls, _more in _OTHERS.items():
     )
 for _cls, (_op, _text) in _ERRORS.items():
     _cls.samples += (Sample(_op, (arg(F32, 2),), _text),)
-IsInf.onnx = {(IsInf.name, 10): _import_is_inf}
 Shrink.onnx = {(Shrink.name, 9): _import_shrink}
 Shrink.to_onnx = as_onnx("Shrink", bias="bias", lambd="lambd")
 

@@ -15,8 +15,8 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg,
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.control.bind_size import bind_symbols
 from graphwright.ops.core.binary import Add, Max, Min, Mul, Sub
+from graphwright.ops.core.bind_size import bind_symbols
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import FLOATS, need_dtype
 from graphwright.ops.core.div import Div

@@ -20,13 +20,13 @@ from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceMin, ReduceSum
+from graphwright.ops.core.round_to_range import RoundToRange
 from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.unary import Abs, Ceil, Floor
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.core.where import Where
 from graphwright.ops.nn.interpolate import Interpolate
 from graphwright.ops.nn.resize_taps import Method
-from graphwright.ops.quantized.round_to_range import RoundToRange
 from graphwright.records import dataclass
 
 

@@ -14,7 +14,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg,
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, minimum, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.control.bind_size import bind_size
+from graphwright.ops.core.bind_size import bind_size
 from graphwright.ops.core.common import need_dtype, need_scalar, quiet, without_trailing_none
 from graphwright.ops.core.shaping import number
 

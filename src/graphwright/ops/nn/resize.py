@@ -24,7 +24,8 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import Dim, floordiv, names_in, substitute, symbol
 from graphwright.ir.types import F16, F32, F64, I64, STRING, U8, DType, TensorType
-from graphwright.ops.control.bind_size import bind_symbols
+from graphwright.ops.core.bind_size import bind_symbols
+from graphwright.ops.core.round_to_range import round_to_range
 from graphwright.ops.core.shaping import known_dims, known_floats, number
 from graphwright.ops.nn.dynamic_resize import (
     axis_parameters,
@@ -44,7 +45,6 @@ from graphwright.ops.nn.resize_taps import (
     taps_of,
 )
 from graphwright.ops.nn.spatial import accumulator
-from graphwright.ops.quantized.round_to_range import round_to_range
 from graphwright.records import replace
 
 POLICIES = ("stretch", "not_larger", "not_smaller")

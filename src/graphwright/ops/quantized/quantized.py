@@ -18,9 +18,9 @@ from graphwright.ops.core.cast import Cast, as_dtype, in_f32
 from graphwright.ops.core.common import need_dtype, rank_of, widened
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.round_to_range import RoundToRange, round_to_range
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.unary import Round
-from graphwright.ops.quantized.round_to_range import RoundToRange, round_to_range
 
 SCALES = frozenset({F16, BF16, F32})
 POWERS = DTYPES["f8e8m0"]

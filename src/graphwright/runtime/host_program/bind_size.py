@@ -7,7 +7,7 @@ from typing import Final
 
 from graphwright.errors import Diagnostic
 from graphwright.executable.nodes import BindSize
-from graphwright.ops.control.bind_size import first_elements, shape_with
+from graphwright.ops.core.bind_size import first_elements, shape_with
 from graphwright.runtime.executor import RunError
 from graphwright.runtime.host_program.steps import Run, StepRunner
 from graphwright.support.event_sink import now, record_node

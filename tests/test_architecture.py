@@ -43,6 +43,7 @@ SERVES_PYTORCH = ("frontends/torch/", "torch/")
 
 
 RULES_BY_OP = {
+    "compiler/host_nodes.py": "loops",
     "compiler/host_program.py": "sizes that the host binds",
     "fusion/kernel_cost.py": "matrix multiplications and convolutions",
     "fusion/kernel_nodes.py": "operations that kernels of contractions apply as they store",

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from graphwright.compiler.code_generation import Compilation
-from graphwright.compiler.partition import Group, Kind, Partition, bound_by, device_of, partition
+from graphwright.compiler.host_nodes import bound_by
+from graphwright.compiler.partition import Group, Kind, Partition, device_of, partition
 from graphwright.compiler.specs import constraint_texts, guard_texts, input_specs, output_specs, spec_of
 from graphwright.errors import Diagnostic, ModelError, PackageError
 from graphwright.executable.nodes import (

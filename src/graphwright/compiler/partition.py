@@ -1,21 +1,17 @@
 """Partitions a graph into nodes that the host has to run and as few programs between them as
 possible.
 
-A program is planned from the shapes of its inputs. So the host runs nodes that make data-dependent sizes or
-ranks, values without fixed-size elements (strings, sequences), and control flow that contains such nodes. A
-size that the host found is bound for the programs after it.
+A size that the host found is bound for the programs after it.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from graphwright.ir.free_symbols import symbols_in, symbols_of
-from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.sizes import scaled_symbol
-from graphwright.ir.types import TensorType
-from graphwright.kernels.native_loop import why_not_native
+from graphwright.compiler.host_nodes import bound_by, bound_symbols, host_nodes
+from graphwright.ir.free_symbols import symbols_of
+from graphwright.ir.graph import Graph, Node
 from graphwright.records import dataclass
 
 
@@ -65,7 +61,7 @@ def partition(graph: Graph, bound: Iterable[str] = (), given: Mapping[Node, str]
     Each node runs in the earliest round possible: host nodes wait for programs, programs wait for host nodes.
     So between two host nodes on a path there is at most one program.
     """
-    reasons = _reasons(graph, bound, given or {})
+    reasons = host_nodes(graph, bound, given or {})
     definers = _definers(reasons, bound_by(graph.inputs, bound))
     devices = list(dict.fromkeys(map(device_of, graph)))
     rounds: dict[Node, _Slot] = {}
@@ -113,19 +109,6 @@ def _kind(node: Node, reasons: dict[Node, str]) -> Kind:
     return Kind.OPEN if any(v is not None and v.type.shape is None for v in node.inputs) else Kind.PROGRAM
 
 
-def bound_by(values: Iterable[Value], bound: Iterable[str]) -> set[str]:
-    """``bound`` and the symbols that the shapes of ``values`` bind."""
-    return {*bound, *(name for value in values for name in bound_symbols(value.type))}
-
-
-def bound_symbols(type: TensorType) -> Iterator[str]:
-    """The symbols whose values follow from a shape of ``type``."""
-    for dim in type.shape or ():
-        scaled = scaled_symbol(dim)
-        if scaled is not None:
-            yield scaled[0]
-
-
 def _definers(reasons: dict[Node, str], bound: set[str]) -> dict[str, Node]:
     """The node that defines each data-dependent size: the first in graph order, as later nodes inherit the
     symbol.
@@ -137,62 +120,3 @@ def _definers(reasons: dict[Node, str], bound: set[str]) -> dict[str, Node]:
                 if name not in bound:
                     definers.setdefault(name, node)
     return definers
-
-
-# -- nodes that the host runs ---------------------------------------------------------------------------
-
-
-def _reasons(graph: Graph, bound: Iterable[str], given: Mapping[Node, str]) -> dict[Node, str]:
-    """The nodes of ``graph`` that the host runs, in order, each with the reason."""
-    known = bound_by(graph.inputs, bound)
-    reasons: dict[Node, str] = {}
-    for node in graph:
-        reason = given.get(node) or _reason(node, known)
-        if reason:
-            reasons[node] = reason
-            known = bound_by(node.outputs, known)
-    return reasons
-
-
-def _reason(node: Node, known: set[str]) -> str:
-    """Why the host has to run ``node``, given the ``known`` sizes; empty if a program can."""
-    if node.is_constant:
-        return ""
-    return next(filter(None, (check(node, known) for check in _HOST_CHECKS)), "")
-
-
-def _has_no_fixed_size_elements(node: Node, known: set[str]) -> str:
-    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
-    kinds = dict.fromkeys(v.type.dtype.kind for v in values if not v.type.dtype.bits)
-    return f"its values have no fixed-size elements: {', '.join(kinds)}" if kinds else ""
-
-
-def _defines_sizes(node: Node, known: set[str]) -> str:
-    defined = sorted(symbols_in(value.type for value in node.outputs) - known)
-    if len(defined) > 1:
-        return f"the sizes {', '.join(defined)} are data-dependent"
-    return f"the size {defined[0]} is data-dependent" if defined else ""
-
-
-def _defines_rank(node: Node, known: set[str]) -> str:
-    if any(value is not None and value.type.shape is None for value in node.inputs):
-        return ""  # it can follow from theirs
-    return (
-        "the rank of its result is data-dependent" if any(v.type.shape is None for v in node.outputs) else ""
-    )
-
-
-def _contains_host_nodes(node: Node, known: set[str]) -> str:
-    for region in node.regions:
-        for inner, reason in _reasons(region, known, {}).items():
-            return f"its body contains {inner.location}: {reason}"
-    return ""
-
-
-_HOST_CHECKS: Sequence[Callable[[Node, set[str]], str]] = (
-    _has_no_fixed_size_elements,
-    _defines_sizes,
-    _defines_rank,
-    why_not_native,
-    _contains_host_nodes,
-)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from graphwright.compiler.partition import Kind, Partition, bound_by, partition
+from graphwright.compiler.host_nodes import bound_by
+from graphwright.compiler.partition import Kind, Partition, partition
 from graphwright.fusion.outline import outline
 from graphwright.fusion.region_names import region_name
 from graphwright.ir.builtin.constant import Constant, constant_of

@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 import graphwright.ops
 from graphwright.api import compile as compile_model
 from graphwright.compiler.code_generation import Compilation
-from graphwright.compiler.modules import compile_modules
+from graphwright.compiler.units import Unit, compile_units
 from graphwright.config import Options
 from graphwright.frontends.onnx import load
 from graphwright.ir.graph import Module
@@ -101,7 +101,7 @@ def dumps() -> dict[str, str]:
         if isinstance(product, Module):
             seen.append((stage, print_module(product, constants="short")))
 
-    (done,) = compile_modules([module], Options(isa=ISA), observe)
+    (done,) = compile_units([Unit(module)], Options(isa=ISA), observe)
     stages = [stage for stage, _ in seen]
     made["simplified"] = seen[stages.index("decompose") - 1][1]
     made["decomposed"] = seen[stages.index("fuse") - 1][1]
@@ -115,7 +115,7 @@ def dumps() -> dict[str, str]:
     made["tasks"] = print_program(
         _task_graph(done), "\n".join(print_kernel(k) for k in kernels if k is not softmax)
     )
-    (repeated,) = compile_modules([load(sums())], Options(isa=ISA))
+    (repeated,) = compile_units([Unit(load(sums()))], Options(isa=ISA))
     made["repeated"] = print_program(_task_graph(repeated))
     made["plan"], made["run"] = _run(done)
     made["members"] = _members()

@@ -23,6 +23,7 @@ from onnx.reference import ReferenceEvaluator
 import graphwright as gw
 from benchmarks.chains import Layer, chain
 from graphwright.compiler.tuning import STAGE, Snapshot, synthetic_array
+from graphwright.compiler.units import Unit
 from graphwright.config import Options
 from graphwright.cost.choices import Choice
 from graphwright.errors import ModelError
@@ -75,7 +76,7 @@ def long_rows() -> onnx.ModelProto:
 
 def draft(model: onnx.ModelProto, **options: Any) -> Snapshot:
     given = for_this_cpu(Options(**options))
-    return Snapshot(load(open_model(model, None)), False, given)
+    return Snapshot(Unit(load(open_model(model, None))), given)
 
 
 def file_of(model: gw.Model) -> bytes:

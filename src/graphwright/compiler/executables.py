@@ -9,13 +9,13 @@ from itertools import count
 
 from graphwright.compiler.code_generation import Compilation
 from graphwright.compiler.host_program import HostProgramDraft
-from graphwright.compiler.modules import compile_modules
 from graphwright.compiler.partition import is_placed, partition
 from graphwright.compiler.pipeline import PARTITION, graph_passes, partition_passes
 from graphwright.compiler.report import host_program_report, with_dynamic
 from graphwright.compiler.run_passes import Observer, run_passes
 from graphwright.compiler.specs import program_of
 from graphwright.compiler.tuning import tune
+from graphwright.compiler.units import Unit, compile_units
 from graphwright.config import Options
 from graphwright.cost.choices import Choice, choices_in
 from graphwright.executable.nodes import Executable
@@ -54,8 +54,8 @@ def compile_executables(
     numbers = count()
     drafts = [_draft(m, numbers, options, observe, done) for m, done in zip(modules, records, strict=True)]
     hosts = [draft for draft in drafts if draft is not None]
-    whole = [_Unit(m, done) for m, draft, done in zip(modules, drafts, records, strict=True) if draft is None]
-    calls = [_Unit(m, None, draft.device(n)) for draft in hosts for n, m in draft.modules.items()]
+    whole = [Unit(m, done) for m, draft, done in zip(modules, drafts, records, strict=True) if draft is None]
+    calls = [Unit(m, device=draft.device(n)) for draft in hosts for n, m in draft.modules.items()]
     for call in calls:
         observe(PARTITION, call.module)
     read = {digest: draft.module.constants[ref] for draft in hosts for digest, ref in draft.read.items()}
@@ -76,20 +76,8 @@ def compile_executables(
     return reported, weights
 
 
-@dataclass(frozen=True)
-class _Unit:
-    """A module that becomes one program. ``records`` are what the graph passes did to it, None if they have
-    not run.
-    """
-
-    module: Module
-    records: Sequence[Record] | None
-    device: str = ""
-    """Empty for the default device."""
-
-
 def _compile(
-    units: Sequence[_Unit], options: Options, observe: Observer, weights: Weights | None
+    units: Sequence[Unit], options: Options, observe: Observer, weights: Weights | None
 ) -> tuple[list[Compilation], Weights]:
     """Compiles ``units`` device by device; the weights of each device begin with those of the previous
     one.
@@ -97,10 +85,8 @@ def _compile(
     compiled_modules: dict[Module, Compilation] = {}
     for device in dict.fromkeys(unit.device for unit in units):
         there = [unit for unit in units if unit.device == device]
-        target = for_this_cpu(replace(options, device=device)) if device else options
-        modules, prepared = [unit.module for unit in there], [unit.records for unit in there]
-        target = tune(modules, [done is not None for done in prepared], target, observe)
-        for compiled in compile_modules(modules, target, observe, weights, prepared):
+        own = for_this_cpu(replace(options, device=device)) if device else options
+        for compiled in compile_units(there, tune(there, own, observe), observe, weights):
             compiled_modules[compiled.module], weights = compiled, compiled.weights
     return [compiled_modules[unit.module] for unit in units], weights or pack_weights({})
 

@@ -72,18 +72,16 @@ class Recompiler:
             raise _misfit(error) from error
 
     def _subgraph(self, number: int, shapes: Shapes) -> Package:
-        module = subgraph_module(self._fused, number)
+        module = subgraph_module(self._partitioned, number)
         rank_inputs(module, list(map(len, shapes)))
         return compile_module(module, self._options)
 
     @cached_property
     def _general(self) -> Module:
-        module = source_module(self._package)
-        buckets = split_module(module)
-        return module if buckets is None or buckets.dynamic is None else buckets.dynamic
+        return _general_module(self._package)
 
     @cached_property
-    def _fused(self) -> Module:
+    def _partitioned(self) -> Module:
         return unpacked_module(self._package)
 
 
@@ -112,11 +110,16 @@ def specialize(package: Package, shapes: Shapes, options: Options) -> Package:
     other shapes.
     """
     plugins.use(options)
-    module = source_module(package)
-    buckets = split_module(module)
-    module = module if buckets is None or buckets.dynamic is None else buckets.dynamic
+    module = _general_module(package)
     shape_all_inputs(module, shapes)
     return compile_module(module, replace(options, tune=0))
+
+
+def _general_module(package: Package) -> Module:
+    """The graph for shapes that have no program of their own."""
+    module = source_module(package)
+    buckets = split_module(module)
+    return module if buckets is None or buckets.dynamic is None else buckets.dynamic
 
 
 def source_module(package: Package) -> Module:

@@ -10,15 +10,16 @@ from typing import Final
 
 from graphwright import log
 from graphwright.compiler.code_generation import generate_code
-from graphwright.compiler.pipeline import graph_passes, kernel_passes
+from graphwright.compiler.pipeline import kernel_passes
 from graphwright.compiler.run_passes import Observer, run_passes
+from graphwright.compiler.units import Unit
 from graphwright.config import Options
 from graphwright.cost.choices import choices_in
 from graphwright.errors import Collector, FeedError, ModelError
 from graphwright.fusion.fuse import Fuse
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.clone import clone_module
-from graphwright.ir.graph import Module, Value
+from graphwright.ir.graph import Value
 from graphwright.ir.symbols import evaluate, names_in
 from graphwright.ir.types import TensorType
 from graphwright.kernels.candidates.registry import load
@@ -40,12 +41,9 @@ STAGE: Final = "tune"
 """The stage name of progress texts that observers receive while tuning."""
 
 
-def tune(
-    modules: Sequence[Module], simplified: Sequence[bool], options: Options, observe: Observer
-) -> Options:
+def tune(units: Sequence[Unit], options: Options, observe: Observer) -> Options:
     """``options`` with a tuning record of what could be measured in the time that the option ``tune`` allows.
-    ``modules`` are not changed; ``simplified`` says for each whether graph passes have run on it. The record
-    is also added to the user's record file.
+    ``units`` are not changed. The record is also added to the user's record file.
 
     Raises ModelError if no module has known sizes to measure at.
     """
@@ -54,20 +52,20 @@ def tune(
     if options.isa not in usable_isas():
         log.warn_once(f"tune {options.isa}", "no tuning for %s, which this CPU lacks", options.isa)
         return options
-    _require_sizes(modules, simplified, options.sizes_to_tune)
+    _require_sizes(units, options.sizes_to_tune)
     load()
     known = {} if options.tuning == NO_RECORD else dict(parsed(options.tuning).workloads)
     learned: dict[str, Measured] = {}
     end = time.perf_counter() + options.tune
-    for number, (module, is_simplified) in enumerate(zip(modules, simplified, strict=True)):
-        if missing := unbound_sizes(module.main.inputs, options.sizes_to_tune):
+    for number, unit in enumerate(units):
+        if missing := unbound_sizes(unit.module.main.inputs, options.sizes_to_tune):
             log.info("tuning: a program with dynamic dimensions %s is not measured", ", ".join(missing))
             continue
-        draft = Snapshot(module, is_simplified, options)
+        draft = Snapshot(unit, options)
         now = time.perf_counter()
         search = Search(
             draft.compiled,
-            now + max(0.0, end - now) / (len(modules) - number),
+            now + max(0.0, end - now) / (len(units) - number),
             lambda text: observe(STAGE, text),
             {**known, **learned},
         )
@@ -88,10 +86,9 @@ def tune(
 class Snapshot:
     """A copy of a module at the point of the pipeline before the first stage that depends on measurements."""
 
-    def __init__(self, module: Module, is_simplified: bool, options: Options) -> None:
-        self._module, self._options = clone_module(module), options
-        before = self._passes(options)[0]
-        run_passes(self._module, (*(() if is_simplified else graph_passes(options)), *before), options)
+    def __init__(self, unit: Unit, options: Options) -> None:
+        self._module, self._options = clone_module(unit.module), options
+        run_passes(self._module, (*unit.graph_passes(options), *self._passes(options)[0]), options)
         number_nodes(self._module)
         inputs = self._module.main.inputs
         self._arrays = [
@@ -128,18 +125,19 @@ def unbound_sizes(values: Sequence[Value], sizes: Mapping[str, int]) -> list[str
     )
 
 
-def _require_sizes(modules: Sequence[Module], simplified: Sequence[bool], sizes: Mapping[str, int]) -> None:
+def _require_sizes(units: Sequence[Unit], sizes: Mapping[str, int]) -> None:
     """Raises ModelError if every module has symbolic sizes that ``sizes`` does not give, so that nothing
-    could be measured. Modules that are not ``simplified`` are called by host programs, which compute their
-    sizes at run time.
+    could be measured. Units that are not simplified are called by host programs, which compute their sizes at
+    run time.
     """
-    if not all(unbound_sizes(module.main.inputs, sizes) for module in modules):
+    inputs = [(unit.is_simplified, unit.module.main.inputs) for unit in units]
+    if not all(unbound_sizes(values, sizes) for _, values in inputs):
         return
     faults = Collector(ModelError)
-    for module, is_simplified in zip(modules, simplified, strict=True):
-        for value in module.main.inputs if is_simplified else ():
+    for is_simplified, values in inputs:
+        for value in values if is_simplified else ():
             if unbound_sizes((value,), sizes):
-                wanted = ",".join(f"{name}=..." for name in unbound_sizes(module.main.inputs, sizes))
+                wanted = ",".join(f"{name}=..." for name in unbound_sizes(values, sizes))
                 message = f"input {value.name!r} has type {value.type}, but tuning needs known sizes"
                 hint = (
                     f"give them, as in tune_sizes={wanted!r} (--tune-sizes {wanted}), or all sizes as shapes"

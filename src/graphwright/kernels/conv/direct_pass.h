@@ -156,8 +156,8 @@ static void run_chains(const struct conv *g, tile_fn run, const struct tile *who
     run(&t);
 }
 
-/* Computes `count` tiles of `pixels` each, from pixel (y, x) on. */
-static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t count, int64_t y, int64_t x) {
+/* The tile of `pixels` at pixel (y, x). It leaves out taps that are in rows above or below the image. */
+static struct tile tile_at(const struct pass *p, int64_t pixels, int64_t y, int64_t x) {
     const struct conv *g = p->g;
     const struct direct_args *s = &g->s;
     const struct taps rows = rows_inside(s, y);
@@ -175,11 +175,17 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
         t.added += down * p->added_h + right * VL;
     if (t.to)
         t.to += down * p->to_h + right * p->to_pixel;
+    return t;
+}
+
+/* Computes `count` tiles of `pixels` each, from pixel (y, x) on. */
+static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t count, int64_t y, int64_t x) {
+    const struct conv *g = p->g;
+    const struct direct_args *s = &g->s;
+    struct tile t = tile_at(p, pixels, y, x);
     float held[HELD_PIXELS * VL] __attribute__((aligned(64)));
-    float *to = t.to,
-          *first = p->apart
-                       ? held
-                       : t.to; /* the destination of the first collected pixel, and its current address */
+    float *to = t.to;                      /* the destination of the first collected pixel */
+    float *first = p->apart ? held : t.to; /* its current address */
     const int64_t room = held_tiles(p, pixels) * pixels;
     int64_t waiting = 0; /* collected pixels */
     if (p->apart)
@@ -244,18 +250,20 @@ static void fetch_next(struct pass *p, const float *w, int64_t channels, int64_t
     p->ahead_step = smaller(4 * LINE, ceildiv(8 * LINE * blocks, row_tiles(p) * (p->o->y1 - p->o->y0)));
 }
 
-/* Computes output blocks [block, block + blocks) of a band, one block of input channels after another. */
-static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t block, int64_t blocks) {
+/* The position of the first output block of a pass among those of all groups. */
+static int64_t first_block(const struct pass *p) { return p->o->group * p->g->blocks + p->block; }
+
+/* Output blocks [block, block + blocks) of a band, before the first pass over input channels. */
+static struct pass pass_of(const struct conv *g, const struct band *o, int64_t block, int64_t blocks) {
     const struct direct_args *s = &g->s;
-    const int64_t tap = g->lanes * VL, w_in = s->kh * s->kw * tap, w_out = ceildiv(s->cin, g->lanes) * w_in;
-    const int64_t total = o->group * g->blocks + block, room = (o->x1 - o->x0) * VL;
+    const int64_t w_in = s->kh * s->kw * g->lanes * VL, w_out = ceildiv(s->cin, g->lanes) * w_in;
     struct pass p = {.g = g, .o = o, .block = block, .blocks = blocks, .added_h = s->r_h};
     p.t = (struct tile){
         .x = o->in + o->at,
         .x_block = g->x_block,
         .taps = g->taps,
         .tap_count = s->kh * s->kw,
-        .w = g->w + total * w_out,
+        .w = g->w + first_block(&p) * w_out,
         .w_out = w_out,
         .added_block = s->r_c,
         .zeros = zeros,
@@ -263,37 +271,53 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
         .hi = g->hi,
     };
     if (g->residual)
-        p.t.added = g->residual + o->image * s->r_n + total * s->r_c + o->y0 * s->r_h + o->x0 * VL;
+        p.t.added = g->residual + o->image * s->r_n + first_block(&p) * s->r_c + o->y0 * s->r_h + o->x0 * VL;
+    return p;
+}
+
+/* Makes a pass the last one over the input channels: it adds the bias and writes the output. */
+static void make_last(struct pass *p) {
+    const struct conv *g = p->g;
+    const struct band *o = p->o;
+    const struct direct_args *s = &g->s;
+    p->t.bias = g->bias ? g->bias + first_block(p) * VL : NULL;
+    p->apart = g->nhwc || (g->hook.call && !g->y) || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
+    p->in_place = g->hook.call && !p->apart;
+    p->t.to = g->hook.call && p->apart ? NULL : g->y + o->image * s->y_n + o->y0 * s->y_h + o->x0 * s->y_w;
+    if (!p->apart)
+        p->t.to += first_block(p) * s->y_c;
+    p->t.to_block = s->y_c;
+    p->to_pixel = s->y_w;
+    p->to_h = s->y_h;
+    p->t.act = s->act;
+    p->far = !p->apart && s->groups * s->oh * s->ow * g->blocks * VL > CACHED;
+}
+
+/* Computes output blocks [block, block + blocks) of a band, one block of input channels after another. */
+static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t block, int64_t blocks) {
+    const struct direct_args *s = &g->s;
+    struct pass p = pass_of(g, o, block, blocks);
+    const int64_t room = (o->x1 - o->x0) * VL, part = g->part / g->lanes;
+    const int64_t w_part = part * s->kh * s->kw * g->lanes * VL;
+    const float *next = p.t.w + blocks * p.t.w_out;
     int64_t left = s->cin;
     for (; left > g->part; left -= g->part) {
-        const int64_t part = g->part / g->lanes;
         p.t.channels = g->part;
         p.t.to = g->sums;
         p.t.to_block = room * (o->y1 - o->y0);
         p.to_pixel = VL;
         p.to_h = room;
-        fetch_next(&p, p.t.w + part * w_in, smaller(g->part, left - g->part), blocks);
+        fetch_next(&p, p.t.w + w_part, smaller(g->part, left - g->part), blocks);
         run_pass(&p);
         p.t.x += part * g->x_block;
-        p.t.w += part * w_in;
+        p.t.w += w_part;
         p.t.added = g->sums;
         p.t.added_block = p.t.to_block;
         p.added_h = room;
     }
-    fetch_next(&p, g->w + (total + blocks) * w_out, smaller(g->part, s->cin),
-               smaller(MAX_BLOCKS, g->blocks - block - blocks));
+    fetch_next(&p, next, smaller(g->part, s->cin), smaller(MAX_BLOCKS, g->blocks - block - blocks));
     p.t.channels = left;
-    p.t.bias = g->bias ? g->bias + total * VL : NULL;
-    p.apart = g->nhwc || (g->hook.call && !g->y) || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
-    p.in_place = g->hook.call && !p.apart;
-    p.t.to = g->hook.call && p.apart ? NULL : g->y + o->image * s->y_n + o->y0 * s->y_h + o->x0 * s->y_w;
-    if (!p.apart)
-        p.t.to += total * s->y_c;
-    p.t.to_block = s->y_c;
-    p.to_pixel = s->y_w;
-    p.to_h = s->y_h;
-    p.t.act = s->act;
-    p.far = !p.apart && s->groups * s->oh * s->ow * g->blocks * VL > CACHED;
+    make_last(&p);
     return run_pass(&p);
 }
 

@@ -134,49 +134,76 @@ static int32_t deliver_tile(const struct gemm *g, const struct block *o, const s
     return 0;
 }
 
-static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *scratch, int64_t most_tiles) {
-    const struct byte_gemm_args *s = &g->s;
-    const int64_t height = tile_rows(g), step = height * RUN, tile_bytes = ceildiv(s->k, RUN) * step;
-    const int64_t quads = ceildiv(s->k, 4), panel_bytes = (1 + quads) * PANEL_ROW;
-    const int64_t most_rows = smaller(s->m, most_tiles * TILE_ROWS);
-    const struct batch p = batch_of(g, o);
-    int32_t *row_sums = (int32_t *)(void *)(scratch + ceildiv(most_rows, height) * tile_bytes);
-    int32_t out[MOST_TILE_ROWS * NR];
+/* The rows of A that a block computes, packed: `count` tiles, the first row of each and the one after the
+ * last, and the sums of their rows. */
+struct packed_rows {
+    int64_t count, height, step, tile_bytes;
     int64_t row_of[MOST_TILES + 1];
-    struct columns columns;
-    const int64_t count = cut_rows(o, s->m, TILE_ROWS, height, row_of);
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t rows = row_of[i + 1] - row_of[i];
-        uint8_t *tile = scratch + i * tile_bytes;
-        pack_rows(p.a + row_of[i] * s->a_m, s->a_m, rows, s->k, s->a_signed ? 0x80 : 0, step, tile);
-        if (shifts(s, &p))
-            sum_rows(tile, rows, s->k, step, row_sums + i * height);
+    uint8_t *tiles;
+    int32_t *sums;
+};
+
+static void pack_block(const struct gemm *g, const struct block *o, const struct batch *p, uint8_t *scratch,
+                       int64_t most_tiles, struct packed_rows *to) {
+    const struct byte_gemm_args *s = &g->s;
+    to->height = tile_rows(g);
+    to->step = to->height * RUN;
+    to->tile_bytes = ceildiv(s->k, RUN) * to->step;
+    to->tiles = scratch;
+    const int64_t most_rows = smaller(s->m, most_tiles * TILE_ROWS);
+    to->sums = (int32_t *)(void *)(scratch + ceildiv(most_rows, to->height) * to->tile_bytes);
+    to->count = cut_rows(o, s->m, TILE_ROWS, to->height, to->row_of);
+    for (int64_t i = 0; i < to->count; i++) {
+        const int64_t row = to->row_of[i], rows = to->row_of[i + 1] - row;
+        uint8_t *tile = to->tiles + i * to->tile_bytes;
+        pack_rows(p->a + row * s->a_m, s->a_m, rows, s->k, s->a_signed ? 0x80 : 0, to->step, tile);
+        if (shifts(s, p))
+            sum_rows(tile, rows, s->k, to->step, to->sums + i * to->height);
     }
-    for (int64_t panel = o->panel0; panel < o->panel1; panel++) {
-        const int64_t col = panel * NR, cols = smaller(s->n - col, NR), vectors = ceildiv(cols, VL);
-        const uint8_t *b = p.b + panel * panel_bytes, *next = b + panel_bytes;
-        const int fetches = count > 1 && panel + 1 < o->panel1; /* one tile reads as fast as memory allows */
-        const int64_t lines = fetches ? ceildiv(RUN / 4 * PANEL_ROW / 64, count) : 0;
-        read_columns(s, &p, b, col, cols, &columns);
-        for (int64_t i = 0; i < count; i++) {
-            const int64_t row = row_of[i], rows = row_of[i + 1] - row;
-            const struct area at = {row, rows, col, cols};
-            struct byte_tile t = {.from = columns.start, .to = out, .to_ld = NR};
-            t.ahead = next + i * ceildiv(quads * 4, RUN) * lines * 64; /* a share of the next panel */
-            t.ahead_lines = lines;
-            if (!g->hook.call && cols % VL == 0) {
-                t.to = p.c + row * s->c_m + col;
-                t.to_ld = s->c_m;
-            }
-            run_byte_tile(g->unit, height, rows, vectors, quads, scratch + i * tile_bytes, b + PANEL_ROW, &t);
-            if (s->za_m || columns.shifted)
-                shift_tile(s, &p, &columns, at, row_sums + i * height, &t);
-            const int32_t error = deliver_tile(g, o, &p, at, out, &t);
-            if (error)
-                return error;
+}
+
+/* Computes the tiles of a panel of B. They prefetch the next panel if `fetches`. */
+static int32_t run_panel(const struct gemm *g, const struct block *o, const struct batch *p,
+                         const struct packed_rows *a, int64_t panel, int fetches) {
+    const struct byte_gemm_args *s = &g->s;
+    const int64_t quads = ceildiv(s->k, 4), panel_bytes = (1 + quads) * PANEL_ROW;
+    const int64_t col = panel * NR, cols = smaller(s->n - col, NR), vectors = ceildiv(cols, VL);
+    const int64_t lines = fetches ? ceildiv(RUN / 4 * PANEL_ROW / 64, a->count) : 0; /* per run of a tile */
+    const uint8_t *b = p->b + panel * panel_bytes;
+    int32_t out[MOST_TILE_ROWS * NR];
+    struct columns columns;
+    read_columns(s, p, b, col, cols, &columns);
+    for (int64_t i = 0; i < a->count; i++) {
+        const int64_t row = a->row_of[i], rows = a->row_of[i + 1] - row;
+        const struct area at = {row, rows, col, cols};
+        struct byte_tile t = {.from = columns.start, .to = out, .to_ld = NR, .ahead_lines = lines};
+        t.ahead = b + panel_bytes + i * ceildiv(quads * 4, RUN) * lines * 64; /* a share of the next panel */
+        if (!g->hook.call && cols % VL == 0) {
+            t.to = p->c + row * s->c_m + col;
+            t.to_ld = s->c_m;
         }
+        run_byte_tile(g->unit, a->height, rows, vectors, quads, a->tiles + i * a->tile_bytes, b + PANEL_ROW,
+                      &t);
+        if (s->za_m || columns.shifted)
+            shift_tile(s, p, &columns, at, a->sums + i * a->height, &t);
+        const int32_t error = deliver_tile(g, o, p, at, out, &t);
+        if (error)
+            return error;
     }
     return 0;
+}
+
+static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *scratch, int64_t most_tiles) {
+    const struct batch p = batch_of(g, o);
+    struct packed_rows a;
+    pack_block(g, o, &p, scratch, most_tiles, &a);
+    int32_t error = 0;
+    for (int64_t panel = o->panel0; panel < o->panel1 && !error; panel++) {
+        const int fetches =
+            a.count > 1 && panel + 1 < o->panel1; /* one tile reads as fast as memory allows */
+        error = run_panel(g, o, &p, &a, panel, fetches);
+    }
+    return error;
 }
 
 static int64_t block_tiles(int64_t k) {

@@ -531,8 +531,7 @@ def test_an_unsupported_op_in_the_body_of_a_standard_op_is_reported(monkeypatch:
 
 
 @pytest.mark.parametrize("outer", ["x", "weight", "computed"])
-def test_a_subgraph_of_an_op_that_has_a_body_reads_outer_values(outer: str) -> None:
-    """The function body of SequenceMap in the specification contains the node's subgraph."""
+def test_the_body_of_a_sequence_map_reads_outer_values(outer: str) -> None:
     text = f"""
     <ir_version: 8, opset_import: ["" : 17]>
     g (float[n, 3] x) => (float[m, 3] y) <float[3] weight = {{1, 2, 3}}> {{
@@ -545,6 +544,28 @@ def test_a_subgraph_of_an_op_that_has_a_body_reads_outer_values(outer: str) -> N
     added = {"x": X, "weight": np.array([1, 2, 3], np.float32), "computed": -X}[outer]
     (y,) = evaluate_module(load(onnx.parser.parse_model(text)), [X])
     np.testing.assert_array_equal(y, np.concatenate([row + added for row in np.split(X, 2)]))
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_outputs_of_a_sequence_map_need_no_declared_types(count: int) -> None:
+    """The function that the specification defines for it needs them."""
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (seq(float[n, 3]) xs, float[3] scale) => (seq(int64[2]) shapes, seq(float[n, 3]) scaled) {
+        shapes, scaled = SequenceMap (xs, scale) <
+            body = b (float[k, 3] x, float[3] s) => (int64[2] size, float[k, 3] y) {
+                size = Shape (x)
+                y = Mul (x, s)
+            }>
+    }"""
+    model = onnx.parser.parse_model(text)
+    for output in model.graph.node[0].attribute[0].g.output:
+        output.ClearField("type")
+    xs, scale = [np.full((k + 1, 3), k, np.float32) for k in range(count)], np.arange(3, dtype=np.float32)
+    shapes, scaled = evaluate_module(load(model), [xs, scale])
+    assert [shape.tolist() for shape in shapes] == [[1, 3], [2, 3]][:count]
+    for y, x in zip(scaled, xs, strict=True):
+        np.testing.assert_array_equal(y, x * scale)
 
 
 def test_lack_of_memory_is_not_a_fault_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphwright.ops
 from graphwright.api import compile as compile_model
-from graphwright.compiler.code_generation import Compilation
-from graphwright.compiler.units import Unit, compile_units
+from graphwright.compiler.code_generation import Compilation, compile_units
+from graphwright.compiler.unit import Unit
 from graphwright.config import Options
 from graphwright.frontends.onnx import load
 from graphwright.ir.graph import Module

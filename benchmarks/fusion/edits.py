@@ -14,6 +14,7 @@ from typing import Final
 from graphwright.compiler.code_generation import Compilation, generate_code
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.compiler.run_passes import run_passes
+from graphwright.compiler.unit import Unit
 from graphwright.config import Options
 from graphwright.executable.nodes import Program
 from graphwright.fusion.benefit import narrow_operands_stay
@@ -110,7 +111,7 @@ class Stage:
         for module in fused:
             run_passes(module, (InferShapes(), *self._passes()[1]), self.options)
         shared = Shared()
-        made = generate_code(fused, [[] for _ in fused], self.options)
+        made = generate_code([Unit(module, ()) for module in fused], self.options)
         return [Compiled(each.program, self._executor(each, shared)) for each in made]
 
     def _executor(self, made: Compilation, shared: Shared) -> Cpu:

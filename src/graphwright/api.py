@@ -12,8 +12,8 @@ from graphwright import log, plugins
 from graphwright.arguments import AnyShapes, EntryArguments, read_entries, read_shapes
 from graphwright.compiler.buckets import bucket_modules
 from graphwright.compiler.driver import Source as DriverSource
-from graphwright.compiler.driver import compile_sources, observe_nothing, retyped
-from graphwright.compiler.run_passes import Observer
+from graphwright.compiler.driver import compile_sources, retyped
+from graphwright.compiler.run_passes import Observer, observe_nothing
 from graphwright.compiler.targets import compile_targets
 from graphwright.config import Options
 from graphwright.frontends.onnx import Opened

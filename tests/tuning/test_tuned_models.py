@@ -23,7 +23,7 @@ from onnx.reference import ReferenceEvaluator
 import graphwright as gw
 from benchmarks.chains import Layer, chain
 from graphwright.compiler.tuning import STAGE, Snapshot, synthetic_array
-from graphwright.compiler.units import Unit
+from graphwright.compiler.unit import Unit
 from graphwright.config import Options
 from graphwright.cost.choices import Choice
 from graphwright.errors import ModelError

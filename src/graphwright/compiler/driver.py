@@ -11,7 +11,7 @@ from graphwright.compiler.entries import EntryDraft, Single, compile_entries
 from graphwright.compiler.partition import partition
 from graphwright.compiler.pipeline import shape_passes
 from graphwright.compiler.ranks import RankVariants, has_unknown_ranks, is_only_variant, rank_variants
-from graphwright.compiler.run_passes import Observer, run_passes
+from graphwright.compiler.run_passes import Observer, observe_nothing, run_passes
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.clone import clone_module
@@ -30,10 +30,6 @@ from graphwright.tuning.store import with_record
 
 Source = Module | BucketModules
 """The source of one entry."""
-
-
-def observe_nothing(name: str, product: object) -> None:
-    """The default observer."""
 
 
 def compile_sources(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from graphwright.compiler.code_generation import Compilation
+from graphwright.compiler.code_generation import Compilation, compile_units
 from graphwright.compiler.host_program import HostProgramDraft
 from graphwright.compiler.partition import is_placed, partition
 from graphwright.compiler.pipeline import PARTITION, graph_passes, partition_passes
@@ -15,7 +15,7 @@ from graphwright.compiler.report import host_program_report, with_dynamic
 from graphwright.compiler.run_passes import Observer, run_passes
 from graphwright.compiler.specs import program_of
 from graphwright.compiler.tuning import tune
-from graphwright.compiler.units import Unit, compile_units
+from graphwright.compiler.unit import Unit
 from graphwright.config import Options
 from graphwright.cost.choices import Choice, choices_in
 from graphwright.executable.nodes import Executable

@@ -16,11 +16,12 @@ tasks. The product of a stage of passes is an :class:`AfterStage`.
 """
 
 
+def observe_nothing(name: str, product: object) -> None:
+    """The default observer."""
+
+
 def run_passes(
-    module: Module,
-    passes: Sequence[Scheduled],
-    options: Options,
-    observe: Observer = lambda name, product: None,
+    module: Module, passes: Sequence[Scheduled], options: Options, observe: Observer = observe_nothing
 ) -> list[Record]:
     """Runs ``passes`` on ``module`` and returns a record of what each one did."""
     manager = PassManager(

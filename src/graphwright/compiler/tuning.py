@@ -12,7 +12,7 @@ from graphwright import log
 from graphwright.compiler.code_generation import generate_code
 from graphwright.compiler.pipeline import kernel_passes
 from graphwright.compiler.run_passes import Observer, run_passes
-from graphwright.compiler.units import Unit
+from graphwright.compiler.unit import Unit
 from graphwright.config import Options
 from graphwright.cost.choices import choices_in
 from graphwright.errors import Collector, FeedError, ModelError
@@ -101,7 +101,7 @@ class Snapshot:
         module = clone_module(self._module)
         records = run_passes(module, (InferShapes(), *self._passes(options)[1]), options)
         refuse_unknown_ranks(module.main)
-        (compilation,) = generate_code([module], [records], options)
+        (compilation,) = generate_code([Unit(module, records)], options)
         target = compilation.program.targets[target_of(options).name]
         executor = Cpu(compilation.program, target, compilation.weights)
         tasks = target.task_graph.tasks

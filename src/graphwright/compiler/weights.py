@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from graphwright.compiler.selection import SelectedUnit
 from graphwright.ir.builtin.constant import constant_of
 from graphwright.ir.constants.deferred import Deferred
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Array, ConstRef
 from graphwright.kernels.launch import SelectedNode
-from graphwright.kernels.select import Selection
 from graphwright.kernels.steps import all_steps, step_values
 from graphwright.package.pack_weights import pack_weights
 from graphwright.package.weights import Weights
@@ -22,30 +22,30 @@ WeightRanges = dict[Value, tuple[int, int]]
 
 
 def pack_read_constants(
-    modules: Sequence[Module], selections: Sequence[Selection], shared: Weights | None
+    units: Sequence[SelectedUnit], shared: Weights | None
 ) -> tuple[Weights, list[WeightRanges]]:
-    """Packs the constants that the steps of all modules read after those of ``shared``, each content once.
-    Returns the weights and, for each module, where its constants lie in them.
+    """Packs the constants that the steps of all units read after those of ``shared``, each content once.
+    Returns the weights and, for each unit, where its constants lie in them.
     """
-    used = [_read_constants(m.main, s.steps) for m, s in zip(modules, selections, strict=True)]
+    read = [(unit.module, _read_constants(unit.module.main, unit.steps)) for unit in units]
     # no local refers to the arrays, so that packing frees them one by one
-    weights = pack_weights(_take_constants(modules, used, shared), shared)
+    weights = pack_weights(_take_constants(read, shared), shared)
     packings = dict(shared.packings) if shared else {}
-    for module in modules:
+    for module, _ in read:
         packings |= module.constants.packings
     weights = replace(weights, packings={n: packings[n] for n in weights.tensors if n in packings})
-    return weights, [_adopt_packed(m, refs, weights) for m, refs in zip(modules, used, strict=True)]
+    return weights, [_adopt_packed(module, refs, weights) for module, refs in read]
 
 
 def _take_constants(
-    modules: Sequence[Module], used: Sequence[Mapping[Value, ConstRef]], shared: Weights | None
+    read: Sequence[tuple[Module, Mapping[Value, ConstRef]]], shared: Weights | None
 ) -> dict[str, Array | Deferred]:
-    """Removes the constants that kernels read from the pools of ``modules`` and returns those that ``shared``
-    lacks. Constants that nothing reads any more are dropped.
+    """Removes the constants that kernels read from the pools of the modules and returns those that
+    ``shared`` lacks. Constants that nothing reads any more are dropped.
     """
     taken: dict[str, Array | Deferred] = {}
     there = shared.tensors if shared else {}
-    for module, refs in zip(modules, used, strict=True):
+    for module, refs in read:
         for ref in dict.fromkeys(refs.values()):
             held = module.constants.take(ref)
             if ref.digest not in there:

@@ -9,13 +9,13 @@ from typing import Final
 from graphwright.autofusion.onnxruntime.compiled import (
     CompiledPrograms,
     NotServed,
-    Prepared,
     compile_programs,
     prepare,
 )
 from graphwright.autofusion.onnxruntime.likely_sizes import chosen_by_sizes, demands_by_graph
 from graphwright.autofusion.onnxruntime.operator_library import Library, Operator
 from graphwright.autofusion.onnxruntime.programs import Outlined, program_module
+from graphwright.compiler.unit import Unit
 from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.export.onnx import OnnxModel
@@ -37,7 +37,7 @@ class _Draft:
     """An operator before its program is compiled, which is prepared for each ISA."""
 
     operator: Operator
-    prepared: Mapping[str, Prepared]
+    prepared: Mapping[str, Unit]
 
 
 def build_library(

@@ -7,17 +7,16 @@ from contextlib import ExitStack
 
 from graphwright.compiler.code_generation import CodeGeneration
 from graphwright.compiler.partition import partition
-from graphwright.compiler.pipeline import graph_passes, kernel_passes, shape_passes
+from graphwright.compiler.pipeline import graph_passes, shape_passes
 from graphwright.compiler.run_passes import run_passes
+from graphwright.compiler.unit import Unit, run_kernel_passes
 from graphwright.config import Options
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
-from graphwright.lower.checks import refuse_unknown_ranks
 from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
 from graphwright.records import dataclass, replace
-from graphwright.targets.cpu.target import TARGETS
 
 LIBRARY = "library"
 """The name of the shared object with the precompiled kernels of graphwright."""
@@ -58,15 +57,7 @@ class CompiledPrograms:
         return next(name for name in self.objects if f" {symbol}(" in self.sources[f"{name}.c"])
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A module on which all passes for one ISA have run, and what they recorded."""
-
-    module: Module
-    records: Sequence[Record]
-
-
-def prepare(module: Module, isas: Sequence[str], options: Options) -> dict[str, Prepared]:
+def prepare(module: Module, isas: Sequence[str], options: Options) -> dict[str, Unit]:
     """Runs all passes on ``module``, and on a copy for each ISA those that depend on it. Raises NotServed,
     ModelError.
     """
@@ -79,16 +70,14 @@ def prepare(module: Module, isas: Sequence[str], options: Options) -> dict[str, 
     return {isa: _prepare_for(isa, clone_module(module), records, options) for isa in isas}
 
 
-def _prepare_for(isa: str, module: Module, records: Sequence[Record], options: Options) -> Prepared:
-    own = replace(options, isa=isa)
-    records = [*records, *run_passes(module, kernel_passes(TARGETS[isa], own), own)]
-    refuse_unknown_ranks(module.main)
+def _prepare_for(isa: str, module: Module, records: Sequence[Record], options: Options) -> Unit:
+    unit = run_kernel_passes(Unit(module, records), replace(options, isa=isa))
     if not partition(module.main).is_whole:
         raise NotServed("it needs several programs")
-    return Prepared(module, records)
+    return unit
 
 
-def compile_programs(prepared: Mapping[str, Sequence[Prepared]], options: Options) -> list[CompiledPrograms]:
+def compile_programs(prepared: Mapping[str, Sequence[Unit]], options: Options) -> list[CompiledPrograms]:
     """The programs for each ISA. The C compiler works for all ISAs at the same time. Raises ModelError,
     ToolchainError.
     """
@@ -96,8 +85,7 @@ def compile_programs(prepared: Mapping[str, Sequence[Prepared]], options: Option
     compiled = []
     with ExitStack() as stack:
         for isa, each in prepared.items():
-            modules, records = [p.module for p in each], [p.records for p in each]
-            started[isa] = code = CodeGeneration(modules, records, replace(options, isa=isa))
+            started[isa] = code = CodeGeneration(each, replace(options, isa=isa))
             stack.push(code)  # before the start: an interrupt between the two would leave the compiler alone
             code.start()
         for isa, code in started.items():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 
 from graphwright.ir.symbols import Dim
 from graphwright.low_ir.tasks import Storage
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 
 
 @dataclass(eq=False)
@@ -44,22 +46,32 @@ def sequentialize(moves: Sequence[Move]) -> list[Move]:
     are broken by a copy to temporary memory (Rideau, Serpette and Leroy, Tilting at Windmills with Coq,
     2008).
     """
-    pending, ordered = list(moves), list[Move]()
+    pending, ordered = dict(enumerate(moves)), list[Move]()
+    reads = Counter(move.source.memory for move in moves)
+    writers: dict[Memory, list[int]] = {}
+    for index, move in pending.items():
+        writers.setdefault(move.target.memory, []).append(index)
+
+    def freed(indices: Iterable[int]) -> list[int]:
+        """Those of ``indices`` whose targets no other pending move reads."""
+        waiting = ((index, pending[index]) for index in indices if index in pending)
+        return [k for k, m in waiting if reads[m.target.memory] == (m.source.memory is m.target.memory)]
+
+    free = freed(pending)  # in order, which makes it a heap
     while pending:
-        free = [
-            m for m in pending if not any(o.source.memory is m.target.memory for o in pending if o is not m)
-        ]
         if free:
-            ordered.append(free[0])
-            pending.remove(free[0])
-            continue
-        lost = pending[0].target
-        spare = Location(Memory(Storage.ARENA, lost.memory.size, f"{lost.memory.name} spare"))
-        ordered.append(Move(Location(lost.memory), spare, lost.memory.size))
-        pending = [
-            Move(Location(spare.memory, m.source.offset), m.target, m.size)
-            if m.source.memory is lost.memory
-            else m
-            for m in pending
-        ]
+            move = pending.pop(heappop(free))
+            ordered.append(move)
+            read = move.source.memory
+            reads[read] -= 1
+        else:
+            read = next(iter(pending.values())).target.memory
+            spare = Location(Memory(Storage.ARENA, read.size, f"{read.name} spare"))
+            ordered.append(Move(Location(read), spare, read.size))
+            for index, move in pending.items():
+                if move.source.memory is read:
+                    pending[index] = replace(move, source=replace(spare, offset=move.source.offset))
+            reads[spare.memory] = reads.pop(read)
+        for index in freed(writers.get(read, ())):
+            heappush(free, index)
     return ordered

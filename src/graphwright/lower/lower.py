@@ -45,8 +45,8 @@ from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.memory.liveness import conflicts
 from graphwright.memory.locations import Location, Move
 from graphwright.memory.order import order_steps
-from graphwright.memory.storage import Assignment, LoopMoves, Weights, assign_storage
-from graphwright.records import dataclass, replace
+from graphwright.memory.storage import Assignment, BlockMoves, Weights, assign_storage
+from graphwright.records import dataclass, field, replace
 from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
 
@@ -98,8 +98,10 @@ def lower(
 class _Draft:
     """The tasks of a block under construction, numbered within the block."""
 
-    tasks: list[Task]
-    hazards: Hazards
+    tasks: list[Task] = field(default_factory=list)
+    steps: list[SelectedNode | None] = field(default_factory=list)
+    """The step of each task."""
+    hazards: Hazards = field(default_factory=Hazards)
 
 
 class _Lowering:
@@ -115,10 +117,8 @@ class _Lowering:
         self.graph, self.shape, self.symbols, self.machine = graph, shape, symbols, machine
         self.assignment, self.streams = assignment, streams
         self.operands = Operands(shape, symbols, assignment.locations)
-        self.steps: list[list[SelectedNode | None]] = []
-        """The step of each task, by block."""
         self.hosts: list[HostFunction] = []
-        self.blocks: list[list[Task]] = []
+        self.blocks: list[_Draft] = []
 
     def run(self, steps: Sequence[SelectedNode], results: Sequence[int]) -> Lowered:
         """Lowers ``steps``; ``results`` are the positions of the graph's outputs that the program returns."""
@@ -129,7 +129,7 @@ class _Lowering:
         inputs = [self._binding(value, value.name) for value in self.graph.inputs]
         names = self.graph.output_names
         outputs = [self._binding(self.graph.outputs[k], names[k]) for k in results]
-        self._block(steps, LoopMoves())
+        self._block(steps, BlockMoves(end=self.assignment.end_moves))
         tasks, blocks = _flatten(self.blocks)
         graph = TaskGraph(
             inputs=tuple(inputs),
@@ -141,7 +141,8 @@ class _Lowering:
             kernels=tuple(self.operands.kernels),
             hosts=tuple(self.hosts),
         )
-        return Lowered(graph, tuple(chain.from_iterable(self.steps)), self.operands.of_values)
+        steps_of_tasks = chain.from_iterable(block.steps for block in self.blocks)
+        return Lowered(graph, tuple(steps_of_tasks), self.operands.of_values)
 
     def _with_conflicts(self, tasks: Sequence[Task], blocks: Sequence[Block]) -> tuple[Buffer, ...]:
         buffers = self.operands.buffers
@@ -154,43 +155,36 @@ class _Lowering:
 
     # -- blocks ---------------------------------------------------------------------------------------------
 
-    def _block(self, steps: Sequence[SelectedNode], moves: LoopMoves, number: Value | None = None) -> int:
+    def _block(self, steps: Sequence[SelectedNode], moves: BlockMoves, number: Value | None = None) -> int:
         """Lowers ``steps`` to a block, with the copies ``moves`` between and after them; returns its index.
         ``number`` is the iteration counter if the block is the body of a loop.
         """
         index = len(self.blocks)
         was_inner, self.operands.is_inner = self.operands.is_inner, index > 0
-        draft = _Draft([], Hazards())
-        self.blocks.append(draft.tasks)
-        steps_of_tasks: list[SelectedNode | None] = []
-        self.steps.append(steps_of_tasks)
+        draft = _Draft()
+        self.blocks.append(draft)
         streams = assign_streams(steps, self.streams)
         self._add_rows(draft, moves, None, number)
-        steps_of_tasks += [None] * len(draft.tasks)
         for step in steps:
             for task in self._described(step, self._tasks(step)):
-                self._add(draft, task, streams[step.node], step.location)
-                steps_of_tasks.append(step)
+                self._add(draft, task, step, streams[step.node])
             self._add_rows(draft, moves, step.node, number)
-            steps_of_tasks += [None] * (len(draft.tasks) - len(steps_of_tasks))
         for move in moves.end:
             self._add(draft, self._move(move))
-        if index == 0:
-            for move in self.assignment.end_moves:
-                self._add(draft, self._move(move))
-        steps_of_tasks += [None] * (len(draft.tasks) - len(steps_of_tasks))
         self.operands.is_inner = was_inner
         return index
 
-    def _add_rows(self, draft: _Draft, moves: LoopMoves, after: Node | None, number: Value | None) -> None:
+    def _add_rows(self, draft: _Draft, moves: BlockMoves, after: Node | None, number: Value | None) -> None:
         """Adds the copies of scan outputs that follow the step of node ``after``."""
         for move in moves.rows.get(after, ()):
             assert number is not None  # only loops have scan outputs
             self._add(draft, self._move(move, self.operands.operand(number)))
 
-    def _add(self, draft: _Draft, task: Task, stream: int = 0, name: str = "") -> None:
+    def _add(self, draft: _Draft, task: Task, step: SelectedNode | None = None, stream: int = 0) -> None:
         after = draft.hazards.add(len(draft.tasks), stream, self._accesses(task))
+        name = "" if step is None else step.location
         draft.tasks.append(replace(task, after=after, stream=stream, name=name))
+        draft.steps.append(step)
 
     def _accesses(self, task: Task) -> list[Access]:
         own = [
@@ -202,7 +196,7 @@ class _Lowering:
 
     def _touched(self, block: int) -> list[Access]:
         """The accesses of all tasks in a block, which count as accesses of the task that contains it."""
-        return [access for task in self.blocks[block] for access in self._accesses(task)]
+        return [access for task in self.blocks[block].tasks for access in self._accesses(task)]
 
     def _described(self, step: SelectedNode, tasks: Sequence[Task]) -> list[Task]:
         """``tasks`` with the ops and operation counts that profiles show."""
@@ -297,7 +291,7 @@ class _Lowering:
     def _branch(self, step: SelectedNode, branch: Branch) -> Task:
         index, moves = branch.index, self.assignment.branch_moves
         blocks = tuple(
-            self._block(steps, LoopMoves(end=moves[step.node, number]))
+            self._block(steps, BlockMoves(end=moves[step.node, number]))
             for number, steps in enumerate(branch.blocks)
         )
         args = () if index.type.dtype is BOOL else (self.shape.register(index.type.dtype.bytes),)
@@ -337,16 +331,16 @@ def _fits(count: Dim) -> bool:
     return not isinstance(count, int) or count < 1 << 63
 
 
-def _flatten(drafts: Sequence[Sequence[Task]]) -> tuple[tuple[Task, ...], tuple[Block, ...]]:
+def _flatten(drafts: Sequence[_Draft]) -> tuple[tuple[Task, ...], tuple[Block, ...]]:
     """Numbers the tasks of all blocks consecutively; inner blocks follow the block that contains them."""
     first = 0
     blocks: list[Block] = []
     for draft in drafts:
-        blocks.append(Block(first, len(draft)))
-        first += len(draft)
+        blocks.append(Block(first, len(draft.tasks)))
+        first += len(draft.tasks)
     tasks = tuple(
         replace(task, after=tuple(blocks[number].first + a for a in task.after)) if number else task
         for number, draft in enumerate(drafts)
-        for task in draft
+        for task in draft.tasks
     )
     return tasks, tuple(blocks)

@@ -34,17 +34,17 @@ Weights = Mapping[Value, tuple[int, int]]
 
 
 @dataclass
-class LoopMoves:
-    """The copies of a loop."""
+class BlockMoves:
+    """The copies of a block of steps, such as the body of a loop."""
 
     before: list[Move] = field(default_factory=list)
-    """The copies before the loop, of start values."""
+    """Before a loop: the copies of start values."""
     rows: dict[Node | None, list[Move]] = field(default_factory=lambda: defaultdict(list))
-    """In each iteration, the copies of rows of scan outputs, by the node that computes the row; None: at the
-    start of the iteration.
+    """In each iteration of a loop: the copies of rows of scan outputs, by the node that computes the row;
+    None: at the start of the iteration.
     """
     end: list[Move] = field(default_factory=list)
-    """At the end of each iteration, the copies of loop-carried values, in this order."""
+    """At the end of the block, in this order: in each iteration of a loop, those of loop-carried values."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Assignment:
     """Copies into slots that are redundant."""
     branch_moves: dict[tuple[Node, int], list[Move]] = field(default_factory=dict)
     """By (node, branch): the copies to the outputs of an If or Case at the end of the branch."""
-    loop_moves: dict[Node, LoopMoves] = field(default_factory=dict)
+    loop_moves: dict[Node, BlockMoves] = field(default_factory=dict)
     end_moves: list[Move] = field(default_factory=list)
     """The copies at the end of the program, in this order: of outputs and states that are in other memory,
     such as an input, a weight or another output.
@@ -271,7 +271,7 @@ class _Assigner:
         """Assigns the values of a loop: a loop-carried value has the same memory in all iterations and after
         the loop. The body never overwrites values that it reads from outside.
         """
-        region, moves = step.node.regions[0], LoopMoves()
+        region, moves = step.node.regions[0], BlockMoves()
         self._put(
             loop.number, Location(Memory(Storage.ARENA, loop.number.bytes, f"{step.node.location} run"))
         )

@@ -37,7 +37,7 @@ class RuleSet:
             return (
                 reason if isinstance(reason, Refusal) else Refusal(Code.RULE, f"rule {rule.name}: {reason}")
             )
-        return Refusal(Code.NO_RULE, "no fusion rule is about these nodes")
+        return Refusal(Code.NO_RULE, "no fusion rule matches these nodes")
 
     def rewrites(self, stage: str = REPLACE) -> tuple[RulePass, ...]:
         """The passes of enabled rules that replace nodes in ``stage``."""

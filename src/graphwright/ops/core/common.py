@@ -79,7 +79,7 @@ def dtype_attribute(i: Importer, value: Any) -> DType:
         value = _ONNX_DTYPES[value]
     name = str(value)
     if name not in DTYPES:
-        raise i.fail(f"{name} is not a supported dtype", hint="use a dtype of opset 27 or older")
+        raise i.fail(f"{name} is not a supported dtype", hint=f"supported are: {', '.join(DTYPES)}")
     return DTYPES[name]
 
 

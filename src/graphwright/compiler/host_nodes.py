@@ -78,9 +78,9 @@ def _reason_of_loop(node: Node, known: set[str]) -> str:
     if not isinstance(loop, Loop):
         return ""
     where, region = loop.loop_carried(), node.regions[0]
-    starts = node.inputs[where.start : where.start + where.count]
-    received = region.inputs[where.receive : where.receive + where.count]
-    given = region.outputs[where.result : where.result + where.count]
+    starts = node.inputs[where.starts]
+    received = region.inputs[where.received]
+    given = region.outputs[where.results]
     for index, values in enumerate(zip(starts, received, given, strict=True)):
         types = list(dict.fromkeys(value.type for value in values if value is not None))
         if len(types) > 1 or types[0].shape is None:

@@ -114,7 +114,7 @@ def _is_single_program_loop(node: Node, bodies: Sequence[HostProgram]) -> bool:
         return False
     (step,) = bodies[0].steps
     where, region = node.op.loop_carried(), node.regions[0]
-    changing = region.inputs[where.receive : where.receive + where.count]
+    changing = region.inputs[where.received]
     if not isinstance(step, CallProgram) or any(spec.shape is None for spec in step.callee.inputs):
         return False
     return not set(step.sizes) & bound_by(changing, ())

@@ -112,7 +112,7 @@ def _native_loop(node: Node, loop: Loop, context: Context) -> NativeLoop:
     where, region = loop.loop_carried(), node.regions[0]
     first, last = where.start, where.start + where.count
     starts = [node.operand(k) for k in range(first, last)]
-    received = region.inputs[where.receive : where.receive + where.count]
+    received = region.inputs[where.received]
     carried = list(map(CarriedValue, starts, received, region.outputs[where.result :], node.outputs))
     condition = Value(CONDITION, "condition") if loop.conditional else None
     if condition is not None:  # neither the body nor code after the loop reads it

@@ -24,8 +24,8 @@ class CarriedValues(Pass):
 
 def _simplify(graph: Graph, node: Node, op: Loop, record: Record) -> bool:
     where, region = op.loop_carried(), node.regions[0]
-    received = region.inputs[where.receive : where.receive + where.count]
-    given = region.outputs[where.result : where.result + where.count]
+    received = region.inputs[where.received]
+    given = region.outputs[where.results]
     needed = _needed(node, op)
     fixed = {k for k in range(where.count) if given[k] is received[k]}
     for k in sorted(fixed):

@@ -73,7 +73,7 @@ def widen_carried_types(node: Node, facts: Facts, module: Module) -> dict[str, D
     where = node.op.loop_carried()
     region = node.regions[0]
     inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
-    received = region.inputs[where.receive : where.receive + where.count]
+    received = region.inputs[where.received]
     if len(received) < where.count or len(inputs) < where.start + where.count:
         return None  # inference reports it
     types, _ = _Trial(with_own_symbols(module)).loop_carried(node, node.op, inputs)
@@ -145,11 +145,11 @@ class _Trial:
         loop.
         """
         where = op.loop_carried()
-        starts = inputs[where.start : where.start + where.count]
+        starts = inputs[where.starts]
         types = [self._start(node, k, fact) for k, fact in enumerate(starts)]
         for _ in range(MAX_ROUNDS):
             results = self.region(node.regions[0], _received(op, inputs, types))
-            given = results[where.result : where.result + where.count]
+            given = results[where.results]
             wider = list(self._widened(node, starts, types, given))
             if wider == types:
                 return types, results
@@ -205,7 +205,7 @@ class _Trial:
 def _received(op: LoopOp, inputs: Sequence[Fact | None], types: Sequence[TensorType]) -> list[Fact | None]:
     """The facts of the region inputs if the loop-carried values have ``types``."""
     where, received = op.loop_carried(), list(op.region_inputs(0, inputs))
-    received[where.receive : where.receive + where.count] = map(Fact, types)
+    received[where.received] = map(Fact, types)
     return received
 
 

@@ -63,6 +63,21 @@ class LoopCarried:
     receive: int
     result: int
 
+    @property
+    def starts(self) -> slice:
+        """The positions of the start values among the inputs of the node."""
+        return slice(self.start, self.start + self.count)
+
+    @property
+    def received(self) -> slice:
+        """The positions of the values among the inputs of the region."""
+        return slice(self.receive, self.receive + self.count)
+
+    @property
+    def results(self) -> slice:
+        """The positions of the values for the next iteration among the outputs of the region."""
+        return slice(self.result, self.result + self.count)
+
 
 @family
 class LoopOp(RegionOp):

@@ -111,9 +111,9 @@ class Loop(PaddingRule, LoopOp):
             needed = where.result + self.output_count()
             raise at.fail(f"its region has {len(results)} outputs; it must have {needed}")
         self._check_scalars(at, results)
-        starts = at.inputs[where.start : where.start + self.carries]
-        received = at.received[0][where.receive : where.receive + self.carries]
-        given = results[where.result : where.result + self.carries]
+        starts = at.inputs[where.starts]
+        received = at.received[0][where.received]
+        given = results[where.results]
         carried = [
             self._final(at, k, *facts) for k, facts in enumerate(zip(starts, received, given, strict=True))
         ]
@@ -174,13 +174,13 @@ class Loop(PaddingRule, LoopOp):
     ) -> tuple[Array, ...]:
         where = self.loop_carried()
         most, condition = self.limits(arrays)
-        carried = list(arrays[where.start : where.start + self.carries])
+        carried = list(arrays[where.starts])
         shared = arrays[where.start + self.carries :]
         rows: list[tuple[Array, ...]] = []
         while condition and len(rows) < most:
             results = run(0, (np.array(len(rows), np.int64), *carried, *shared))
             condition = bool(results[0]) if self.conditional else True
-            carried = list(results[where.result : where.result + self.carries])
+            carried = list(results[where.results])
             rows.append(results[where.result + self.carries :])
         scanned = [np.stack(of_all) for of_all in zip(*rows, strict=True)] if rows else self.no_rows(types)
         return (*carried, *scanned)

@@ -135,22 +135,36 @@ GW_INLINE uint32_t lanes_of(vi mask) {
     return lanes;
 }
 
-/* Keys of a vector of dense elements of 4 bytes, as in key_of. */
-GW_INLINE vu keys_of(vu bits, int64_t kind, int64_t largest) {
-    const vu sign = (vu){0} + 0x80000000u;
-    vu keys = kind == UNSIGNED ? bits : bits ^ sign;
-    if (kind == FLOAT) {
-        const vu size = bits & ~sign, nan = (vu)(size > 0x7f800000u), zero = (vu)(size == 0);
-        keys = (bits ^ ((vu)((vi)bits >> 31) | sign)) | nan;
-        keys = (keys & ~zero) | (sign & zero);
+typedef uint16_t vu16 __attribute__((vector_size(sizeof(vi) / 2), aligned(2), may_alias));
+typedef uint8_t vu8 __attribute__((vector_size(sizeof(vi) / 4), aligned(1), may_alias));
+
+/* The bits of a vector of dense elements of at most 4 bytes, each in a lane of 4 bytes. */
+GW_INLINE vu load_dense(const char *p, int64_t size) {
+    switch (size) {
+    case 1: return __builtin_convertvector(*(const vu8 *)p, vu);
+    case 2: return __builtin_convertvector(*(const vu16 *)p, vu);
+    default: return *(const vu_any *)p;
     }
-    return largest ? keys : ~keys;
 }
 
-GW_INLINE void scan_dense(ranking *r, int64_t kind) {
+/* Keys of a vector of elements, as in key_of. */
+GW_INLINE vu keys_of(vu bits, int64_t kind, int64_t code, int64_t largest) {
+    const int64_t width = code == 3 ? 16 : 8 * code;
+    const uint32_t sign = (uint32_t)1 << (width - 1), all = sign | (sign - 1);
+    vu keys = kind == UNSIGNED ? bits : bits ^ sign;
+    if (kind == FLOAT) {
+        const vu size = bits & ~sign, nan = (vu)(size > (uint32_t)infinity_of(code)), zero = (vu)(size == 0);
+        keys = (bits ^ ((vu)((vi)(bits << (32 - width)) >> 31) | sign)) | nan;
+        keys = ((keys & ~zero) | (sign & zero)) & all;
+    }
+    return largest ? keys : ~keys & all;
+}
+
+GW_INLINE void scan_dense(ranking *r, int64_t kind, int64_t code) {
+    const int64_t size = code == 3 ? 2 : code;
     int64_t i = 0;
     for (; i + VL <= r->length; i += VL) {
-        const vu keys = keys_of(*(const vu_any *)(r->x + 4 * i), kind, r->largest);
+        const vu keys = keys_of(load_dense(r->x + size * i, size), kind, code, r->largest);
         const vu above = (vu){0} + (uint32_t)r->above;
         uint32_t wanted = r->is_cut ? lanes_of((vi)(keys > above)) : ((uint32_t)1 << VL) - 1;
         if (__builtin_expect(wanted == 0, 1))
@@ -163,24 +177,23 @@ GW_INLINE void scan_dense(ranking *r, int64_t kind) {
         }
     }
     for (; i < r->length; i++) {
-        const uint64_t key = key_of(*(const uint32_t *)(r->x + 4 * i), kind, 4, r->largest);
+        const uint64_t key = key_of(bits_of(r->x + size * i, size), kind, code, r->largest);
         if (!r->is_cut || key > r->above)
             keep(r, key, i);
     }
 }
 
+/* Scans a row of elements of one kind and code, which are constants here. */
+GW_INLINE void scan_of(ranking *r, int64_t kind, int64_t code) {
+    if (code < 8 && r->step == (code == 3 ? 2 : code))
+        scan_dense(r, kind, code);
+    else
+        scan_any(r, kind, code);
+}
+
 static void scan(ranking *r, int64_t kind, int64_t code) {
-    if (code == 4 && r->step == 4) {
-        if (kind == FLOAT)
-            scan_dense(r, FLOAT);
-        else if (kind == SIGNED)
-            scan_dense(r, SIGNED);
-        else
-            scan_dense(r, UNSIGNED);
-        return;
-    }
 #define CASE(kind, code)                                                                                     \
-    case 4 * code + kind: scan_any(r, kind, code); break;
+    case 4 * code + kind: scan_of(r, kind, code); break;
     switch (4 * code + kind) {
         CASE(UNSIGNED, 1)
         CASE(UNSIGNED, 2)

@@ -157,39 +157,51 @@ def interpolated(
     b: Builder, x: Value, dims: Sequence[Dim], method: Method, given: dict[int, AxisParameters]
 ) -> Value:
     """``x`` resized to ``dims``, one axis of ``given`` after the other."""
-    dtype, out, interpolates = x.type.dtype, x, method.mode != "nearest"
+    dtype, out = x.type.dtype, x
     outside: Value | None = None
     for axis, parameters in given.items():
         if dims[axis] == x.type.dims[axis] and parameters.scale is None and not method.crops:
             continue
-        # Mode nearest computes in f32, the dtype of scales: rounding errors choose the element.
-        real = F64 if interpolates or method.crops else F32
-        size, result = vector(b, b(Shape(axis, axis + 1), x), real), dims[axis]
-        index = vector(b, b(Range((0, result, 1))), real)
-        count = vector(b, b(Shape(0, 1), index.value), real)
-        if parameters.scale is not None:
-            scale = vector(b, parameters.scale.value, real)
-            parameters = AxisParameters(scale, parameters.start, parameters.end)
-        position = _positions(index, size, count, parameters, method)
+        along = _resized_axis(b, x, axis, dims[axis], parameters, method)
         if method.crops:
-            mask = ((position < 0.0) | (position > size - 1.0)).value
-            mask = _broadcast_along(b, mask, axis, len(dims))
-            outside = mask if outside is None else b(Or(), outside, mask)
-        unchanged = None if method.crops else size.equals(count)
-        if unchanged is not None:
-            unchanged = unchanged if parameters.scale is None else unchanged & parameters.scale.equals(1.0)
-            position = unchanged.where(index, position)
-        if interpolates:
-            out = _weighted_sum(b, out, axis, position, size, unchanged, method)
-        else:
-            nearest = _rounded(position, method.rounding).clipped(0.0, size - 1.0)
-            out = b(Gather(axis), out, b(Cast(I64), nearest.value))
+            mask = (along.position < 0.0) | (along.position > along.size - 1.0)
+            column = _broadcast_along(b, mask.value, axis, len(dims))
+            outside = column if outside is None else b(Or(), outside, column)
+        out = _nearest(b, out, along, method) if method.mode == "nearest" else _sums(b, out, along, method)
     if outside is not None:
         out = b(Where(), outside, b.const(method.extrapolation, out.type.dtype), out)
     bounds = method.range_of(dtype.numpy)
     if bounds is not None and out.type.dtype != dtype:
         out = b(RoundToRange(*bounds), out)
     return as_dtype(b, out, dtype)
+
+
+@dataclass(frozen=True)
+class _ResizedAxis:
+    """An axis of the input, and for each element of the result the position that it is computed from."""
+
+    axis: int
+    size: Vector
+    position: Vector
+    unchanged: Vector | None
+    """Whether the axis keeps its size; None for crops."""
+
+
+def _resized_axis(
+    b: Builder, x: Value, axis: int, result: Dim, given: AxisParameters, method: Method
+) -> _ResizedAxis:
+    # Mode nearest computes in f32, the dtype of scales: rounding errors choose the element.
+    real = F64 if method.mode != "nearest" or method.crops else F32
+    size = vector(b, b(Shape(axis, axis + 1), x), real)
+    index = vector(b, b(Range((0, result, 1))), real)
+    count = vector(b, b(Shape(0, 1), index.value), real)
+    scale = None if given.scale is None else vector(b, given.scale.value, real)
+    position = _positions(index, size, count, AxisParameters(scale, given.start, given.end), method)
+    if method.crops:
+        return _ResizedAxis(axis, size, position, None)
+    unchanged = size.equals(count)
+    unchanged = unchanged if scale is None else unchanged & scale.equals(1.0)
+    return _ResizedAxis(axis, size, unchanged.where(index, position), unchanged)
 
 
 def _sum_dtype(dtype: DType) -> DType:
@@ -240,31 +252,30 @@ def _rounded(position: Vector, rounding: str) -> Vector:
     )
 
 
-def _weighted_sum(
-    b: Builder,
-    x: Value,
-    axis: int,
-    position: Vector,
-    size: Vector,
-    unchanged: Vector | None,
-    method: Method,
-) -> Value:
-    """The weighted sums of the taps around each position. If the axis is ``unchanged``, taps of weight 0 are
+def _nearest(b: Builder, x: Value, along: _ResizedAxis, method: Method) -> Value:
+    """The elements that are nearest to each position."""
+    nearest = _rounded(along.position, method.rounding).clipped(0.0, along.size - 1.0)
+    elements: Value = b(Gather(along.axis), x, b(Cast(I64), nearest.value))
+    return elements
+
+
+def _sums(b: Builder, x: Value, along: _ResizedAxis, method: Method) -> Value:
+    """The weighted sums of the taps around each position. If the axis is unchanged, taps of weight 0 are
     skipped, so that infinities do not become NaN.
     """
     reach = 1 if method.mode == "linear" else 2
-    column = position.applied(Unsqueeze((1,)))
+    column = along.position.applied(Unsqueeze((1,)))
     steps = np.arange(1 - reach, 1 + reach, dtype=np.float64)[None]
     taps = column.applied(Floor()) + Vector(b, b.const(steps))
     weights = _weight((taps - column).applied(Abs()), method)
     if method.exclude_outside:
-        weights = ((taps > -1.0) & (taps < size)).where(weights, 0.0)
+        weights = ((taps > -1.0) & (taps < along.size)).where(weights, 0.0)
         weights = weights / weights.applied(ReduceSum((1,), keepdims=True))
-    positions = taps.clipped(0.0, size - 1.0)
-    if unchanged is not None:
-        positions = (unchanged & weights.equals(0.0)).where(Vector(b, b.const(-1.0, F64)), positions)
+    positions = taps.clipped(0.0, along.size - 1.0)
+    if along.unchanged is not None:
+        positions = (along.unchanged & weights.equals(0.0)).where(Vector(b, b.const(-1.0, F64)), positions)
     factors = b(Cast(_sum_dtype(x.type.dtype)), weights.value)
-    total: Value = b(Interpolate(axis), x, b(Cast(I64), positions.value), factors)
+    total: Value = b(Interpolate(along.axis), x, b(Cast(I64), positions.value), factors)
     return total
 
 

@@ -1,5 +1,7 @@
 /* Non-maximum suppression: see non_max_suppression.py. */
 
+#include "library/sizes.h"
+
 #include "search/non_max_suppression.gen.h"
 
 /* The lesser and the greater of two vectors (the second one if either is NaN), and comparisons that return
@@ -13,12 +15,12 @@ GW_INLINE vf greater(vf a, vf b) {
     __asm__("vmaxps %1, %0, %0" : "+v"(a) : "v"(b));
     return a;
 }
-GW_INLINE uint32_t above(vf a, vf b) { /* a > b */
+GW_INLINE uint32_t above(vf a, vf b) { /* a > b (predicate 30), false for NaN */
     uint16_t bits;
     __asm__("vcmpps $30, %2, %1, %0" : "=Yk"(bits) : "v"(a), "v"(b));
     return bits;
 }
-GW_INLINE uint32_t not_below(vi a, vi b) { /* a >= b */
+GW_INLINE uint32_t not_below(vi a, vi b) { /* a >= b (predicate 5) */
     uint16_t bits;
     __asm__("vpcmpd $5, %2, %1, %0" : "=Yk"(bits) : "v"(a), "v"(b));
     return bits;
@@ -32,7 +34,7 @@ GW_INLINE vf greater(vf a, vf b) {
     __asm__("vmaxps %1, %0, %0" : "+x"(a) : "x"(b));
     return a;
 }
-GW_INLINE uint32_t above(vf a, vf b) { /* a > b */
+GW_INLINE uint32_t above(vf a, vf b) { /* a > b (predicate 30), false for NaN */
     vf yes;
     uint32_t bits;
     __asm__("vcmpps $30, %2, %1, %0" : "=x"(yes) : "x"(a), "x"(b));
@@ -46,8 +48,14 @@ GW_INLINE uint32_t not_below(vi a, vi b) { /* a >= b */
 }
 #endif
 
+/* A sort counts the digits of keys, a histogram their highest bits. */
 enum { DIGIT = 8, BINS = 1 << DIGIT, DIGITS = 4, COARSE = 20, COARSE_BINS = 1 << (32 - COARSE) };
-enum { BATCH = 256, SAMPLED = 16 };
+_Static_assert(COARSE_BINS <= COUNTERS && DIGITS * BINS <= COUNTERS, "both fit in the counters");
+
+enum {
+    BATCH = 256,  /* the candidates of a class of which few boxes are wanted */
+    SAMPLED = 16, /* of so many vectors of scores, one is in the histogram */
+};
 
 typedef struct {
     int32_t key; /* has the same order as the score */
@@ -248,9 +256,9 @@ GW_KERNEL(gw_nms_choose) {
     if (count > UINT32_MAX)
         return TOO_MANY_BOXES;
     float *lists = scratch;
-    const int64_t room = (slots + 15) / 16 * 16 + 16;
+    const int64_t room = ceildiv(slots, PADDING) * PADDING + PADDING;
     uint32_t *counters = (uint32_t *)(lists + 5 * room);
-    entry *found = (entry *)(counters + COARSE_BINS), *spare = found + count + 16;
+    entry *found = (entry *)(counters + COUNTERS), *spare = found + count + PADDING;
     const float overlap = buf[NMS_CHOOSE_OVERLAP] ? *(const float *)buf[NMS_CHOOSE_OVERLAP] : 0;
     const float size = overlap < 0 ? -overlap : overlap;
     for (int64_t unit = begin; unit < end; unit++) {

@@ -13,10 +13,12 @@ from graphwright.targets.cpu.isa import Isa
 
 TOO_MANY_BOXES: Final = 4
 """The error code for more boxes than 32-bit indices can address."""
-_LANES: Final = 16
-"""The f32 lanes of the widest vectors: lists are padded to them."""
-_COUNTERS: Final = 4096 * 4
-"""The bytes of the counters of a histogram or of a sort."""
+_PADDING: Final = 16
+"""Elements past the end of a list in scratch: the f32 lanes of the widest vector, as whole vectors are read
+and written.
+"""
+_COUNTERS: Final = 4096
+"""The counters of a histogram or of a sort."""
 
 
 CHOOSE_ABI: Final = Abi(
@@ -68,8 +70,8 @@ class Choose:
     @property
     def scratch_bytes(self) -> Dim:
         """The bytes of counters, of two lists of candidates, and of 5 numbers per kept box."""
-        padded = ceildiv(self.limit, _LANES) * _LANES + _LANES
-        return _COUNTERS + 2 * 8 * (self.count + _LANES) + 5 * 4 * padded
+        padded = ceildiv(self.limit, _PADDING) * _PADDING + _PADDING
+        return 4 * _COUNTERS + 2 * 8 * (self.count + _PADDING) + 5 * 4 * padded
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: a fixed part, and one step per box."""
@@ -134,4 +136,8 @@ def _join_extent() -> Extent:
 
 def header(isa: Isa) -> str:
     """The generated header of ``non_max_suppression.c``."""
-    return f"{CHOOSE_ABI.c_text()}{JOIN_ABI.c_text()}#define TOO_MANY_BOXES {TOO_MANY_BOXES}\n"
+    return f"""{CHOOSE_ABI.c_text()}{JOIN_ABI.c_text()}
+#define TOO_MANY_BOXES {TOO_MANY_BOXES}
+#define PADDING {_PADDING} /* elements past the end of a list in scratch, for whole vectors */
+#define COUNTERS {_COUNTERS} /* of a histogram or of a sort */
+"""

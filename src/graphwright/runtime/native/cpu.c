@@ -57,12 +57,14 @@ static int affinity_count(void) {
     return (int)sysconf(_SC_NPROCESSORS_ONLN); /* there are more CPUs than a cpu_set_t can hold */
 }
 
+enum { MOST_CPUS = 1 << 20 }; /* a quota of more is no limit */
+
 /* ceil(quota / period), or 0 for no limit. */
 static int quota_cpus(long long quota, long long period) {
     if (quota <= 0 || period <= 0)
         return 0;
     long long cpus = (quota + period - 1) / period;
-    return cpus > 1 << 20 ? 0 : (int)cpus;
+    return cpus > MOST_CPUS ? 0 : (int)cpus;
 }
 
 /* Reads up to two numbers at the beginning of `folder`/`name`; returns how many there are. */

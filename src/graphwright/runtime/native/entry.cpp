@@ -282,6 +282,27 @@ bool is_prepared(Program *program) try {
     return false;
 }
 
+/* What is wrong with the arguments of an entry; null if nothing is. */
+const char *fault_of(const Program &p, PyObject *inputs, PyObject *dtypes, PyObject *outputs, int threads) {
+    if (PyTuple_GET_SIZE(inputs) != p.program->input_count || !all_texts(inputs) ||
+        PyTuple_GET_SIZE(dtypes) != p.program->input_count ||
+        PyTuple_GET_SIZE(outputs) != p.program->output_count || !all_texts(outputs))
+        return "there must be a name and a dtype for each input, and a name for each output, of the program";
+    return threads < 0 ? "threads must not be negative" : nullptr;
+}
+
+/* The descriptors of the dtypes of all inputs of a program that can run; otherwise sets a Python error. */
+PyObject *input_descriptors(Program *program, PyObject *dtypes) {
+    PyObject *found = is_prepared(program) ? descriptors(dtypes) : nullptr;
+    for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(found); i++)
+        if (PyDataType_ELSIZE((PyArray_Descr *)PyTuple_GET_ITEM(found, i)) !=
+            program->program->inputs[i].item) {
+            PyErr_SetString(PyExc_ValueError, "the element size of a dtype differs from that of its input");
+            Py_CLEAR(found);
+        }
+    return found;
+}
+
 PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static const char *names[] = {"program", "inputs", "dtypes", "outputs", "threads", nullptr};
     PyObject *owner, *inputs, *dtypes, *outputs;
@@ -294,25 +315,11 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
         return nullptr;
     }
     auto *program = nb::inst_ptr<Program>(owner);
-    if (PyTuple_GET_SIZE(inputs) != program->program->input_count || !all_texts(inputs) ||
-        PyTuple_GET_SIZE(dtypes) != program->program->input_count ||
-        PyTuple_GET_SIZE(outputs) != program->program->output_count || !all_texts(outputs)) {
-        PyErr_SetString(
-            PyExc_ValueError,
-            "there must be a name and a dtype for each input, and a name for each output, of the program");
+    if (const char *fault = fault_of(*program, inputs, dtypes, outputs, threads)) {
+        PyErr_SetString(PyExc_ValueError, fault);
         return nullptr;
     }
-    if (threads < 0) {
-        PyErr_SetString(PyExc_ValueError, "threads must not be negative");
-        return nullptr;
-    }
-    PyObject *converted = is_prepared(program) ? descriptors(dtypes) : nullptr;
-    for (Py_ssize_t i = 0; converted && i < PyTuple_GET_SIZE(converted); i++)
-        if (PyDataType_ELSIZE((PyArray_Descr *)PyTuple_GET_ITEM(converted, i)) !=
-            program->program->inputs[i].item) {
-            PyErr_SetString(PyExc_ValueError, "a dtype has not the element size of its input");
-            Py_CLEAR(converted);
-        }
+    PyObject *converted = input_descriptors(program, dtypes);
     auto *e = converted ? (Entry *)type->tp_alloc(type, 0) : nullptr;
     if (!e) {
         Py_XDECREF(converted);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_ITEM_BYTES = 16 }; /* of an element: c128 */
+
 /* Reads words in order. After the first error, all reads return 0. */
 typedef struct {
     const int64_t *words;
@@ -63,7 +65,8 @@ static void *table(reader *r, int64_t count, size_t size) {
 static gw_binding *read_bindings(reader *r, const gw_program *p, int64_t count) {
     gw_binding *bindings = table(r, count, sizeof *bindings);
     for (int64_t i = 0; i < count && !r->failed; i++) {
-        bindings[i].item = next_in(r, 1, 17, "an input or output has an invalid element size");
+        bindings[i].item =
+            next_in(r, 1, MAX_ITEM_BYTES + 1, "an input or output has an invalid element size");
         bindings[i].dims =
             next_list(r, 0, p->shape_count, "a dimension of an input or output refers to no register");
         need(r, bindings[i].dims.count <= GW_MAX_RANK, "the rank of an input or output exceeds the limit");
@@ -273,8 +276,8 @@ static void read_hosts(reader *r, gw_program *p) {
         h->input_count = next_in(r, 0, h->count + 1, "a host function has more inputs than operands");
         h->operands = table(r, h->count, sizeof *h->operands);
         for (int64_t j = 0; j < h->count && !r->failed; j++) {
-            h->operands[j].item =
-                next_in(r, 0, 17, "an operand of a host function has an invalid element size");
+            h->operands[j].item = next_in(r, 0, MAX_ITEM_BYTES + 1,
+                                          "an operand of a host function has an invalid element size");
             h->operands[j].dims = next_list(r, 0, p->shape_count,
                                             "a dimension of a host function's operand refers to no register");
             need(r, h->operands[j].dims.count <= GW_MAX_RANK,

@@ -373,6 +373,7 @@ def test_one_error_lists_everything() -> None:
         helper.make_node("Relu", ["x"], ["x"], "taken"),
         helper.make_node("Add", ["x", "ints"], ["m"], "mixed"),
         helper.make_node("Add", ["x"], ["m2"], "lonely"),
+        helper.make_node("", ["x"], ["m3"], "nameless"),
         toy("Fault", ["x"], ["f"], "refusing", how="fail"),
         toy("Fault", ["x"], ["f2"], "crashing", how="crash"),
         toy("Fault", ["x"], ["f3"], "conflicting", how="infer"),
@@ -390,7 +391,8 @@ def test_one_error_lists_everything() -> None:
         "circle": "cycle",
         "taken": "duplicate-name",
         "mixed": "dtype",
-        "lonely": "inputs",
+        "lonely": "schema",
+        "nameless": "schema",
         "refusing": "import",
         "crashing": "import",
         "conflicting": "type",
@@ -398,6 +400,8 @@ def test_one_error_lists_everything() -> None:
     assert "Nonsense at opset 17 is not supported (2 nodes)" in found["bad1, bad2"][1]
     assert "'axis' has type STRING instead of INT" in found["attributes"][1]
     assert "input 1 (B) is i64, but input 0 (A) is f32" in found["mixed"][1]
+    assert "lonely: Add-14 takes 2 inputs, not 1" in found["lonely"][1]
+    assert "nameless: the node names no op" in found["nameless"][1]
     assert "do that" in found["refusing"][1]
     assert isinstance(error.value.__cause__, IndexError)
 

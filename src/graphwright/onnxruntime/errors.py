@@ -99,6 +99,7 @@ _OF_MODEL: Final[dict[str, type[Status]]] = {
     "dangling-name": InvalidArgument,
     "unsupported-op": InvalidGraph,
     "attribute": InvalidGraph,
+    "schema": InvalidGraph,
 }
 """By the code of the first fault of a model; all other codes are Fail."""
 

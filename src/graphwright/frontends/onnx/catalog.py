@@ -66,6 +66,8 @@ class Catalog:
         """
         key = (domain_of(text(node.domain)), text(node.op_type), text(node.overload))
         domain, op_type, _ = key
+        if not op_type:
+            raise Fault("schema", "the node names no op", "the model is incomplete: export it again")
         version = self._version(domain, opsets)
         if key in self._functions:
             return Translation(key, version or 1, function=self._functions[key])

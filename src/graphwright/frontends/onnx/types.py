@@ -17,6 +17,7 @@ from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import MAX_RANK, DType, TensorType, map_of, optional_of, sequence_of
 from graphwright.records import dataclass
+from graphwright.support.spelling import counted
 
 Binding = int | str | None
 """A size that the caller gives: a number, the name of a symbol, or None for the size of the model."""
@@ -166,25 +167,25 @@ _TEXT: Mapping[str, str] = {
 
 
 def check_operands(inputs: Sequence[Value | None], outputs: int, schema: defs.OpSchema) -> None:
-    """Raises Fault for a wrong number of operands, missing operands, and dtypes that violate the type
-    constraints of the op.
+    """Raises Fault for operands that the schema does not allow: a wrong number, missing ones, and dtypes that
+    violate the type constraints of the op.
     """
     rules = _operand_rules(schema)
     call, least, most = rules.call, rules.least, rules.most
     present = len(inputs)
     if not least <= present <= most:
-        wanted = f"{least}" if least == most else f"at least {least}"
-        bound = wanted if present < least else f"at most {most}"
-        raise Fault("inputs", f"{call} takes {bound} inputs, but {present} are given")
+        bound = least if present < least else most
+        limit = "" if least == most else "at least " if present < least else "at most "
+        raise Fault("schema", f"{call} takes {limit}{counted(bound, 'input')}, not {present}")
     if outputs > rules.most_outputs:
-        raise Fault("outputs", f"{call} has at most {rules.most_outputs} outputs, but {outputs} are named")
+        raise Fault("schema", f"{call} has at most {counted(rules.most_outputs, 'output')}, not {outputs}")
     chosen: dict[str, tuple[str, DType]] = {}
     for position, value in enumerate(inputs):
         formal = _formal_at(rules, position)
         if value is None:
             if formal.is_single:
                 raise Fault(
-                    "inputs", f"{call} needs input {position} ({formal.name})", "export the model again"
+                    "schema", f"{call} needs input {position} ({formal.name})", "export the model again"
                 )
             continue
         _check_dtype(value.type.dtype, position, formal, chosen, schema)
@@ -260,7 +261,7 @@ def _check_dtype(
     if type_text(dtype) not in formal.allowed:
         later = _first_opset_with(type_text(dtype), position, schema)
         hint = f"cast it, or export the model again{f' with opset {later} or later' if later else ''}"
-        raise Fault("dtype", f"{what} cannot be {dtype} in {schema.name}-{schema.since_version}", hint)
+        raise Fault("schema", f"{what} cannot be {dtype} in {schema.name}-{schema.since_version}", hint)
     if not formal.is_shared:
         return
     first, other = chosen.setdefault(formal.parameter, (what, dtype))

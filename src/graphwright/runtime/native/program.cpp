@@ -141,7 +141,7 @@ void Program::make_dtypes() {
         throw nb::value_error("the number of dtypes is not that of the outputs");
     for (size_t i = 0; i < made.size(); i++)
         if (PyDataType_ELSIZE((PyArray_Descr *)made[i].ptr()) != program->outputs[i].item)
-            throw nb::value_error("a dtype has not the element size of its output");
+            throw nb::value_error("the element size of a dtype differs from that of its output");
     if (!prepared) /* another thread may have prepared it meanwhile */
         dtypes.swap(made);
     prepared = true;

@@ -13,10 +13,16 @@ from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.scope import Value
 from graphwright.targets.cpu.c.support import C_TYPES, lane_dtype
 
-_INFIX: Final = {"add": "+", "sub": "-", "mul": "*", "div": "/", "div_by_sum": "/"}
+_OPERATORS: Final = {
+    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "div": "({} / {})", "div_by_sum": "({} / {})",
+    "and": "({} & {})", "or": "({} | {})", "xor": "({} ^ {})", "not": "(~{})", "neg": "(-{})",
+    "fma": "({} * {} + {})",
+}  # fmt: skip
+"""Functions of numbers that C has operators for."""
 
 
-_BITS: Final = {"and": "&", "or": "|", "xor": "^"}
+_BY_NUMBER: Final = {"div": "divided", "div_by_sum": "div_by_sum", "pow": "powered"}
+"""Helpers for f32 vectors whose second operand is one number for all lanes."""
 
 
 _BOOL_MEANING: Final = {
@@ -39,13 +45,11 @@ class Arithmetic(Conversions):
         if function == "select":
             return self.select(operands, vector)
         own = operands[0].dtype
-        if function in ("div", "div_by_sum") and own == F32 and vector and not operands[1].vector:
-            helper = "divided" if function == "div" else "div_by_sum"
-            text = self.support.call(helper, F32, self.count, operands[0].text, operands[1].text)
-            return Value(text, own, vector=True)
-        if function == "pow" and own == F32 and vector and not operands[1].vector:
-            text = self.support.call("powered", F32, self.count, operands[0].text, operands[1].text)
-            return Value(text, own, vector=True)
+        if function in _BY_NUMBER and own == F32 and vector and not operands[1].vector:
+            a, b = operands
+            return Value(
+                self.support.call(_BY_NUMBER[function], F32, self.count, a.text, b.text), own, vector
+            )
         texts = tuple(operand(self.vectorized(o) if vector else o.text) for o in operands)
         if own == BOOL:
             return Value(self.logic(function, texts, vector), dtype, vector)
@@ -59,23 +63,11 @@ class Arithmetic(Conversions):
 
     def arithmetic(self, function: str, texts: tuple[str, ...], dtype: DType, vector: bool) -> str:
         """A function of numbers, which are all vectors or all scalars."""
-        text = None
-        if function in _INFIX and not (function == "div" and dtype.is_integer):
-            text = f"({texts[0]} {_INFIX[function]} {texts[1]})"
-        elif function in _BITS:
-            text = f"({texts[0]} {_BITS[function]} {texts[1]})"
-        elif function == "neg":
-            text = f"(-{texts[0]})"
-        elif function == "not":
-            text = f"(~{texts[0]})"
-        elif function == "fma":
-            text = f"({texts[0]} * {texts[1]} + {texts[2]})"
-        if text is not None:
-            return (
-                f"(({C_TYPES[dtype.name]}){text})"
-                if dtype.is_integer and not vector and dtype.bits < 32
-                else text
-            )
+        operator = None if function == "div" and dtype.is_integer else _OPERATORS.get(function)
+        if operator is not None:
+            text = operator.format(*texts)
+            is_promoted = dtype.is_integer and dtype.bits < 32 and not vector  # to int, by C
+            return f"(({C_TYPES[dtype.name]}){text})" if is_promoted else text
         if vector:
             return self.support.call(function, dtype, self.count, *texts)
         return f"{self.support.scalar(function, dtype)}({', '.join(texts)})"

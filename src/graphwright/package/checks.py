@@ -3,72 +3,64 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.executable.nodes import Dispatch, Executable, Program
 from graphwright.executable.specs import TensorSpec
+from graphwright.package.archive import Archive
 from graphwright.package.package import FORMAT, WEIGHTS, Entry
-from graphwright.package.read_archive import FileMember, MemoryMember, damaged
 from graphwright.package.weights import Weights
 
-Members = Mapping[str, memoryview]
-Kept = Mapping[str, FileMember | MemoryMember]
-"""Members that are read on demand."""
 
-
-def check_format(manifest: dict[str, Any], where: str) -> None:
+def check_format(archive: Archive) -> None:
     """Raises PackageError for another version of the file format."""
-    if manifest["format"] != FORMAT:
-        raise PackageError(
-            Diagnostic(
-                "package-version",
-                f"the package has format {manifest['format']!r}, this version of graphwright reads {FORMAT}",
-                where,
-                "compile the model again with this version",
-            )
-        )
+    given = archive.manifest["format"]
+    if given != FORMAT:
+        message = f"the package has format {given!r}, this version of graphwright reads {FORMAT}"
+        hint = "compile the model again with this version"
+        raise PackageError(Diagnostic("package-version", message, archive.where, hint))
 
 
-def check_members(manifest: dict[str, Any], members: Members, later: Kept, where: str) -> None:
+def check_members(archive: Archive) -> None:
     """Checks the sizes of all members, and the contents of those that are not weights."""
-    listed: dict[str, Any] = manifest["members"]
-    sizes = {name: len(data) for name, data in members.items()}
-    sizes |= {name: member.size for name, member in later.items()}
+    listed: dict[str, Any] = archive.manifest["members"]
+    sizes = {name: len(data) for name, data in archive.members.items()}
+    sizes |= {name: member.size for name, member in archive.later.items()}
     if odd := sorted((set(sizes) - {"manifest.json", "signature"}) ^ set(listed)):
-        raise damaged(where, f"members and manifest differ in {', '.join(odd[:5])}")
-    for name, (size, digest) in listed.items():
+        raise archive.damaged(f"members and manifest differ in {', '.join(odd[:5])}")
+    for name, (size, _) in listed.items():
         if sizes[name] != size:
-            raise damaged(where, f"member {name!r} has {sizes[name]} bytes instead of {size}")
-        if name != WEIGHTS and name not in later:
-            _check_digest(name, members[name], digest, where)
+            raise archive.damaged(f"member {name!r} has {sizes[name]} bytes instead of {size}")
+        if name != WEIGHTS and name not in archive.later:
+            _check_digest(archive, name, archive.members[name])
 
 
-def check_weights(manifest: dict[str, Any], members: Members, later: Kept, where: str) -> None:
+def check_weights(archive: Archive) -> None:
     """Checks the contents of the members that are weights."""
-    listed: dict[str, Any] = manifest["members"]
-    _check_digest(WEIGHTS, members[WEIGHTS], listed[WEIGHTS][1], where)
-    for name, member in later.items():
-        _check_digest(name, member.read(), listed[name][1], where)
+    _check_digest(archive, WEIGHTS, archive.members[WEIGHTS])
+    for name, member in archive.later.items():
+        _check_digest(archive, name, member.read())
 
 
-def _check_digest(name: str, data: memoryview, digest: str, where: str) -> None:
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise damaged(where, f"member {name!r} was changed after it was written")
+def _check_digest(archive: Archive, name: str, data: memoryview) -> None:
+    if hashlib.sha256(data).hexdigest() != archive.manifest["members"][name][1]:
+        raise archive.damaged(f"member {name!r} was changed after it was written")
 
 
-def check_tensors(
-    weights: Weights, digests: Mapping[str, str], graphs: Callable[[], str], where: str
-) -> None:
-    """Raises PackageError, which names the tensors, if bytes of tensors differ from what was written."""
-    found = weights.digests()
+def check_tensors(archive: Archive, member: str, weights: Weights) -> None:
+    """Raises PackageError, which names the tensors, if bytes of ``weights`` of ``member`` differ from what
+    was written.
+    """
+    found, digests = weights.digests(), archive.manifest["tensors"][member]
     if odd := [name for name, digest in found.items() if digests.get(name) != digest]:
-        graph = graphs()
+        graph = archive.graphs()
         shown = ", ".join(_name_of(name, graph) for name in odd[:5])
         more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
         message = f"weights are damaged: {shown}{more}, of {len(found)} tensors"
-        raise PackageError(Diagnostic("damaged-weights", message, where, "copy or fetch the file again"))
+        hint = "copy or fetch the file again"
+        raise PackageError(Diagnostic("damaged-weights", message, archive.where, hint))
 
 
 def _name_of(digest: str, graph: str) -> str:
@@ -82,27 +74,27 @@ def _name_of(digest: str, graph: str) -> str:
     return digest
 
 
-def check_starts(entries: Iterable[Entry], weights: Weights, where: str) -> None:
+def check_starts(archive: Archive, entries: Iterable[Entry], weights: Weights) -> None:
     """Raises PackageError if the initial value of a state has another type than the state."""
     for entry in entries:
         inputs = {spec.name: spec for spec in entry.inputs}
         for name, digest in entry.starts.items():
             spec, tensor = inputs[name], weights.tensors[digest]
             if tensor.dtype != spec.dtype or not spec.accepts(tensor.shape):
-                raise damaged(where, f"the initial value of state {name!r} has another type")
+                raise archive.damaged(f"the initial value of state {name!r} has another type")
 
 
-def check_bindings(entry: Entry, executable: Executable, where: str) -> None:
+def check_bindings(archive: Archive, entry: Entry, executable: Executable) -> None:
     """Raises PackageError if inputs and outputs of the executable, or of a program that it dispatches to,
     differ from those of the entry.
     """
     wanted = [dtype for _, dtype in (*bindings_of(entry.inputs), *bindings_of(entry.outputs))]
     if [dtype for _, dtype in (*bindings_of(executable.inputs), *bindings_of(executable.outputs))] != wanted:
-        raise damaged(where, "the inputs or outputs of an executable differ from those of its entry")
+        raise archive.damaged("the inputs or outputs of an executable differ from those of its entry")
     names = [spec.name for spec in entry.inputs], [spec.name for spec in entry.outputs]
     for program in _whole_model_programs(executable):
         if ([spec.name for spec in program.inputs], [spec.name for spec in program.outputs]) != names:
-            raise damaged(where, "the names of a program's inputs or outputs differ from those of its entry")
+            raise archive.damaged("the names of a program's inputs or outputs differ from those of its entry")
 
 
 def _whole_model_programs(executable: Executable) -> Iterator[Program]:

@@ -15,9 +15,8 @@ from graphwright.executable.nodes import Executable, programs_of
 from graphwright.executable.specs import decode_spec
 from graphwright.executable.stored import StoredTasks
 from graphwright.executable.target_code import TargetCode
+from graphwright.package.archive import Archive
 from graphwright.package.checks import (
-    Kept,
-    Members,
     bindings_of,
     check_bindings,
     check_format,
@@ -84,7 +83,7 @@ def _packed_again(path: Path) -> Iterable[str]:
 class _Files:
     """Members as bytes and strings, each made once: programs share members."""
 
-    def __init__(self, members: Members) -> None:
+    def __init__(self, members: Mapping[str, memoryview]) -> None:
         self._members = members
         self._bytes: dict[str, bytes] = {}
         self._texts: dict[str, str] = {}
@@ -123,7 +122,7 @@ def read_package(
     members = {name: data if name == WEIGHTS else _private_copy(data) for name, data in found.items()}
     try:
         checks = _Checks(tensors=verify or not use_mmap, weights=verify)
-        return _package(members, later, where, trust, keys, checks)
+        return _package(Archive(members, later, where), trust, keys, checks)
     except (
         KeyError,
         TypeError,
@@ -141,30 +140,21 @@ def _private_copy(data: memoryview) -> memoryview:
     return data if data.readonly else memoryview(bytes(data))
 
 
-def _package(
-    members: Members,
-    later: Kept,
-    where: str,
-    trust: bool,
-    keys: Sequence[bytes],
-    checks: _Checks,
-) -> Package:
-    manifest = json.loads(bytes(members["manifest.json"]))
-    check_format(manifest, where)
-    check_members(manifest, members, later, where)
+def _package(archive: Archive, trust: bool, keys: Sequence[bytes], checks: _Checks) -> Package:
+    members, manifest = archive.members, archive.manifest
+    check_format(archive)
+    check_members(archive)
     signature = bytes(members.get("signature", b"")).decode("ascii")
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
     weights = read_weights(members[WEIGHTS]).with_own_indices()
-
-    graphs = partial(_graph_texts, members, manifest)
     if checks.tensors:
-        check_tensors(weights, manifest["tensors"][WEIGHTS], graphs, where)
+        check_tensors(archive, WEIGHTS, weights)
     if checks.weights:
-        check_weights(manifest, members, later, where)
+        check_weights(archive)
     if weights.index_digest() != manifest["indices"]:
-        raise damaged(where, "weights of integers were changed after they were written")
-    entries = _entries(manifest, members, _Files(members) if trusted else None, where)
-    check_starts(entries.values(), weights, where)
+        raise archive.damaged("weights of integers were changed after they were written")
+    entries = _entries(archive, _Files(members) if trusted else None)
+    check_starts(archive, entries.values(), weights)
     return Package(
         entries,
         weights,
@@ -172,53 +162,43 @@ def _package(
         plugins={str(k): str(v) for k, v in manifest["plugins"].items()},
         signature=signature,
         trusted=trusted,
-        spare=_spare(later, manifest, graphs, where),
+        spare=_spare(archive),
         packs={
-            str(isa): Packs(plain, weights, _weights_of(later, str(isa), where))
+            str(isa): Packs(plain, weights, _weights_of(archive, str(isa)))
             for isa, plain in (manifest["packs"] if trusted else {}).items()
         },
     )
 
 
-def _graph_texts(members: Members, manifest: Mapping[str, Any]) -> str:
-    """The texts of the graphs of all entries, in which errors look up the names of tensors."""
-    return "\n".join(_text(members, plain, GRAPH) for plain in manifest["entries"])
-
-
-def _entries(
-    manifest: Mapping[str, Any], members: Members, files: _Files | None, where: str
-) -> dict[str, Entry]:
+def _entries(archive: Archive, files: _Files | None) -> dict[str, Entry]:
     """The entries by name. Raises PackageError if there are none, or two of one name."""
-    entries = {str(plain["name"]): _entry(plain, members, files, where) for plain in manifest["entries"]}
-    if not entries or len(entries) < len(manifest["entries"]):
-        raise damaged(where, "it has no entries, or two of the same name")
+    listed = archive.manifest["entries"]
+    entries = {str(plain["name"]): _entry(archive, plain, files) for plain in listed}
+    if not entries or len(entries) < len(listed):
+        raise archive.damaged("it has no entries, or two of the same name")
     return entries
 
 
-def _text(members: Members, plain: dict[str, Any], file: str) -> str:
-    """A text member of an entry; empty if it is absent."""
-    return bytes(members.get(f"{folder_of(plain['name'])}/{file}", b"")).decode()
-
-
-def _entry(plain: dict[str, Any], members: Members, files: _Files | None, where: str) -> Entry:
+def _entry(archive: Archive, plain: dict[str, Any], files: _Files | None) -> Entry:
     """An entry; ``files`` is None if its executable must not be read."""
+    text = partial(archive.text, plain["name"])
     entry = Entry(
-        graph=_text(members, plain, GRAPH),
+        graph=text(GRAPH),
         inputs=tuple(map(decode_spec, plain["inputs"])),
         outputs=tuple(map(decode_spec, plain["outputs"])),
         executable=None if files is None or plain["executable"] is None else _executable(plain, files),
         constraints=tuple(map(str, plain["constraints"])),
-        general=_text(members, plain, GENERAL),
+        general=text(GENERAL),
         metadata={str(k): str(v) for k, v in plain["metadata"].items()},
-        report=_text(members, plain, REPORT),
-        decisions=_text(members, plain, DECISIONS),
-        remarks=_text(members, plain, REMARKS),
+        report=text(REPORT),
+        decisions=text(DECISIONS),
+        remarks=text(REMARKS),
         starts={str(name): str(digest) for name, digest in plain["starts"].items()},
     )
     if not entry.graph:
-        raise damaged(where, f"entry {plain['name']!r} has no graph")
+        raise archive.damaged(f"entry {plain['name']!r} has no graph")
     if entry.executable is not None:
-        check_bindings(entry, entry.executable, where)
+        check_bindings(archive, entry, entry.executable)
     return entry
 
 
@@ -237,26 +217,25 @@ def _executable(plain: dict[str, Any], files: _Files) -> Executable:
     return executable
 
 
-def _spare(
-    later: Kept, manifest: dict[str, Any], graphs: Callable[[], str], where: str
-) -> Callable[[], Weights]:
+def _spare(archive: Archive) -> Callable[[], Weights]:
     """A function that reads the constants of the graphs that no task reads."""
-    if SPARE not in later:
+    if SPARE not in archive.later:
         return no_weights
-    digests: Mapping[str, str] = manifest["tensors"][SPARE]
 
     def read() -> Weights:
-        weights = _read_later(later[SPARE], SPARE, where)
-        check_tensors(weights, digests, graphs, where)
+        weights = _read_later(archive.later[SPARE], SPARE, archive.where)
+        check_tensors(archive, SPARE, weights)
         return weights
 
     return read
 
 
-def _weights_of(later: Kept, isa: str, where: str) -> Callable[[], Weights]:
+def _weights_of(archive: Archive, isa: str) -> Callable[[], Weights]:
     """A function that reads the weights that only the target ``isa`` reads. :class:`Packs` checks them."""
     name = own_weights(isa)
-    return partial(_read_later, later[name], name, where) if name in later else no_weights
+    if name not in archive.later:
+        return no_weights
+    return partial(_read_later, archive.later[name], name, archive.where)  # keeps no other member
 
 
 def _read_later(member: FileMember | MemoryMember, name: str, where: str) -> Weights:

@@ -13,7 +13,7 @@ import pytest
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.executable.python_needs import python_needs
-from graphwright.package.read_archive import END, END_64, LARGE, LOCATOR_64
+from graphwright.package.zip_directory import END, END_64, LARGE, LOCATOR_64
 from tests.c_api.library import C, CError, Model
 from tests.c_api.models import classifier, rows
 from tests.package.damage import members_of, rebuilt

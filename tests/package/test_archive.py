@@ -19,8 +19,9 @@ import pytest
 
 from graphwright.errors import PackageError
 from graphwright.package import write_archive as writer
-from graphwright.package.read_archive import ALIGNMENT, aligned_memory, open_archive, read_archive
+from graphwright.package.read_archive import aligned_memory, open_archive, read_archive
 from graphwright.package.write_archive import write_archive
+from graphwright.package.zip_directory import ALIGNMENT
 
 MEMBERS = {"a.json": b"{}", "empty": b"", "targets/v4/x.so": bytes(range(16)), "tail": b"x"}
 

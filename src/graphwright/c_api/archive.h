@@ -1,4 +1,4 @@
-/* Reads the zip archives that package/write_archive.py writes, as strictly as package/read_archive.py:
+/* Reads the zip archives that package/write_archive.py writes, as strictly as package/zip_directory.py:
    uncompressed members, aligned to 64 bytes, with plain names. A file is untrusted input and may change while
    it is read: every byte is read once, so the bytes that were checked are the bytes that are used. */
 #pragma once

@@ -12,9 +12,10 @@ from graphwright.ir.constants.deferred import Deferred
 from graphwright.ir.constants.mapped import equal_bytes, release
 from graphwright.ir.dtypes import dtype_of
 from graphwright.package.parallel_fill import PART, run_in_threads, thread_count
-from graphwright.package.read_archive import ALIGNMENT, aligned_memory
+from graphwright.package.read_archive import aligned_memory
 from graphwright.package.weights import Piece, Region, Weights, digests_of, runs_of, short_hash, stored_pieces
 from graphwright.package.weights_header import Kind, Tensor, aligned, header_of, lay_out
+from graphwright.package.zip_directory import ALIGNMENT
 
 _PROBES = 64
 """The number of sampled bytes that distinguish most tensors."""

@@ -1,35 +1,24 @@
-"""Strict reader of zip archives with uncompressed, 64-byte aligned members.
+"""Reads zip archives with uncompressed, 64-byte aligned members: into memory, as mappings, or on demand.
 
-Format: PKWARE APPNOTE 6.3. It accepts only what :mod:`graphwright.package.write_archive` writes: no
-compression, encryption, comments, duplicate or unusual names, and only aligned members within the file. The
-standard library's reader accepts more, and importing it takes longer than reading a package.
+It reads only what :mod:`graphwright.package.zip_directory` accepts. The standard library's reader accepts
+more, and importing it takes longer than reading a package.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.package.parallel_fill import fill_in_threads
+from graphwright.package.zip_directory import LOCAL_HEADER, Entry, directory_in, entries_in, ranges_of
 from graphwright.support.file_kinds import HEAD, PACKAGE, ZIP, FileKind, kind_of, kind_of_file
 
-ALIGNMENT = 64
-LOCAL_HEADER = struct.Struct("<4sHHHHHIIIHH")
-ENTRY = struct.Struct("<4s6HIIIHHHHHII")
-"""An entry of the central directory; its name and extra fields follow."""
-END = struct.Struct("<4sHHHHIIH")
-END_64 = struct.Struct("<4sQHHIIQQQQ")
-LOCATOR_64 = struct.Struct("<4sIQI")
-LARGE = 0xFFFFFFFF
-"""Stands for a number that is in the extra field of 64-bit numbers, whose id is 1."""
 _PAGE = 4096
 _MAP_NORESERVE = 0x4000
 """MAP_NORESERVE of Linux, which Python has from 3.13 on: files that are larger than the memory can be
@@ -37,7 +26,6 @@ mapped.
 """
 _TAIL = 1 << 16
 """Bytes at the end of a file that usually contain its whole directory."""
-_NAME = re.compile(r"[A-Za-z0-9_]+(?:[./][A-Za-z0-9_]+)*")
 
 
 Chosen = Callable[[str], bool]
@@ -107,8 +95,8 @@ def open_archive(
     try:
         with open(source, "rb") as file:
             data, holes = (_mapped(file), {}) if use_mmap else _copied(file.fileno(), later)
-            entries = list(_entries(data))
-            ranges = _ranges(entries, data)
+            entries = list(entries_in(data))
+            ranges = ranges_of(entries, data)
             if holes != (_holes(entries, later, len(data)) if holes else {}) or any(
                 ranges[name][0] > start for name, (start, _) in holes.items()
             ):
@@ -124,7 +112,7 @@ def open_archive(
 
 def _members(data: memoryview, source: Source) -> dict[str, memoryview]:
     try:
-        ranges = _ranges(list(_entries(data)), data)
+        ranges = ranges_of(list(entries_in(data)), data)
     except (struct.error, ValueError, OverflowError) as error:
         raise damaged(source_name(source), str(error), kind_of(bytes(data[:HEAD]), len(data))) from error
     return {name: data[start : start + size] for name, (start, size) in ranges.items()}
@@ -149,97 +137,6 @@ def _in_memory(source: Source) -> memoryview:
 def _no_source(message: str) -> PackageError:
     hint = 'pass a path, bytes, or a file opened in mode "rb"'
     return PackageError(Diagnostic("source", message, hint=hint))
-
-
-def _ranges(entries: Sequence[_Entry], data: memoryview) -> dict[str, tuple[int, int]]:
-    """Start and size of the members by name. Raises ValueError if they overlap or are invalid."""
-    ranges: dict[str, tuple[int, int]] = {}
-    for entry in entries:
-        if entry.name in ranges:
-            raise ValueError(f"two members have the name {entry.name!r}")
-        start, fault = _range(entry, data)
-        if fault:
-            raise ValueError(f"member {entry.name!r} {fault}")
-        ranges[entry.name] = start, entry.size
-    for (start, size), (following, _) in pairwise(sorted(ranges.values())):
-        if start + size > following:
-            raise ValueError("two members share bytes")
-    return ranges
-
-
-class _Entry(NamedTuple):
-    """A member as the central directory states it."""
-
-    name: str
-    flags: int
-    method: int
-    stored: int
-    size: int
-    offset: int
-
-
-def _entries(data: memoryview) -> Iterator[_Entry]:
-    """The entries of the central directory. Raises ValueError or struct.error if it is malformed."""
-    count, start, stop = _directory(data)
-    for _ in range(count):
-        signature, *_, flags, method, _, _, _, stored, size, name, extra, comment, _, _, _, offset = (
-            ENTRY.unpack_from(data, start)
-        )
-        name_start = start + ENTRY.size
-        start = name_start + name + extra + comment
-        if signature != b"PK\x01\x02" or start > stop:
-            raise ValueError("its directory is damaged")
-        text = bytes(data[name_start : name_start + name]).decode("latin-1")
-        fields = bytes(data[name_start + name : name_start + name + extra])
-        size, stored, offset = _full((size, stored, offset), fields)
-        yield _Entry(text, flags, method, stored, size, offset)
-    if start != stop:
-        raise ValueError("its directory is damaged")
-
-
-def _directory(data: memoryview) -> tuple[int, int, int]:
-    """The number of entries of the central directory, and where it starts and stops."""
-    end = len(data) - END.size
-    if end < 0:
-        raise ValueError("it is too short")
-    signature, *_, count, size, start, comment = END.unpack_from(data, end)
-    if signature != b"PK\x05\x06" or comment:
-        raise ValueError("it does not end as a zip file does")
-    if count == 0xFFFF or LARGE in (size, start) or start + size != end:
-        # some writers add the 64-bit record from 2 GiB on, though the numbers still fit in the 32-bit one
-        end, count, size, start = _directory_64(data, end - LOCATOR_64.size)
-    if start + size != end:
-        raise ValueError("its directory is not at the stated offset")
-    return count, start, end
-
-
-def _directory_64(data: memoryview, locator: int) -> tuple[int, int, int, int]:
-    """The offset of the 64-bit record; the number of entries of the central directory, its size and its
-    start.
-    """
-    if locator < 0:
-        raise ValueError("it is too short")
-    mark, _, end, _ = LOCATOR_64.unpack_from(data, locator)
-    if mark != b"PK\x06\x07":
-        raise ValueError("its directory is not at the stated offset")
-    signature, *_, count, size, start = END_64.unpack_from(data, end)
-    if signature != b"PK\x06\x06" or end + END_64.size != locator:
-        raise ValueError("its 64-bit directory is damaged")
-    return end, count, size, start
-
-
-def _full(numbers: tuple[int, ...], extra: bytes) -> Iterator[int]:
-    """``numbers``, with those that do not fit in 32 bits taken from the extra fields."""
-    wide = b""
-    while extra:
-        kind, length = struct.unpack_from("<HH", extra)
-        if kind == 1:
-            wide = extra[4 : 4 + length]
-        extra = extra[4 + length :]
-    for number in numbers:
-        if number == LARGE:
-            (number,), wide = struct.unpack_from("<Q", wide), wide[8:]
-        yield number
 
 
 def _mapped(file: BinaryIO) -> memoryview:
@@ -280,11 +177,11 @@ def _find_holes(file: int, memory: memoryview, later: Chosen) -> dict[str, _Span
     size = len(memory)
     tail = max(0, size - _TAIL)
     _fill(file, memory, 0, tail, size)
-    _fill(file, memory, 0, min(max(0, _directory(memory)[1]), tail), tail)
-    return _holes(list(_entries(memory)), later, size)
+    _fill(file, memory, 0, min(max(0, directory_in(memory)[1]), tail), tail)
+    return _holes(list(entries_in(memory)), later, size)
 
 
-def _holes(entries: Sequence[_Entry], later: Chosen, size: int) -> dict[str, _Span]:
+def _holes(entries: Sequence[Entry], later: Chosen, size: int) -> dict[str, _Span]:
     """The byte ranges of the members of ``later``, by name, without a page for the header of each."""
     holes: dict[str, _Span] = {}
     for entry in entries:
@@ -312,27 +209,6 @@ def reserved_memory(size: int) -> memoryview:
     memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
     memory.madvise(mmap.MADV_HUGEPAGE)
     return memoryview(memory)[:size]
-
-
-def _range(entry: _Entry, data: memoryview) -> tuple[int, str]:
-    """The offset of a member's bytes, and what is wrong with the member, or an empty text."""
-    name = entry.name
-    if not name.isascii() or not _NAME.fullmatch(name):
-        return 0, "has an invalid name"
-    if entry.method or entry.flags or entry.stored != entry.size:
-        return 0, "is compressed or encrypted"
-    if not 0 <= entry.offset <= len(data) - LOCAL_HEADER.size:
-        return 0, "has its header beyond the end of the file"
-    signature, *_, name_length, extra_length = LOCAL_HEADER.unpack_from(data, entry.offset)
-    name_start = entry.offset + LOCAL_HEADER.size
-    start = name_start + name_length + extra_length
-    if signature != b"PK\x03\x04" or data[name_start : name_start + name_length] != name.encode():
-        return 0, "has an invalid local header"
-    if start % ALIGNMENT:
-        return 0, "is not aligned"
-    if start + entry.size > len(data):
-        return 0, "extends beyond the end of the file"
-    return start, ""
 
 
 def damaged(where: str, reason: str, kind: FileKind | None = None) -> PackageError:

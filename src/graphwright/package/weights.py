@@ -23,7 +23,7 @@ from graphwright.ir.constants.deferred import Packing
 from graphwright.ir.constants.mapped import mapped_file, release
 from graphwright.ir.dtypes import STRING
 from graphwright.package.parallel_fill import PART, run_in_threads, thread_count
-from graphwright.package.read_archive import ALIGNMENT, reserved_memory
+from graphwright.package.read_archive import reserved_memory
 from graphwright.package.run_length import find_runs
 from graphwright.package.weights_header import (
     Tensor,
@@ -31,6 +31,7 @@ from graphwright.package.weights_header import (
     first_at_location,
     header_of,
 )
+from graphwright.package.zip_directory import ALIGNMENT
 from graphwright.records import dataclass, field
 from graphwright.support.fork_lock import ForkLock
 

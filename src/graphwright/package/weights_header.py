@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from graphwright.ir.dtypes import DTYPES, STRING, DType
-from graphwright.package.read_archive import ALIGNMENT
+from graphwright.package.zip_directory import ALIGNMENT
 from graphwright.records import dataclass
 
 MAX_RANK = 32

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from graphwright.package.hashes import checksum
 from graphwright.package.parallel_fill import in_parts
-from graphwright.package.read_archive import ALIGNMENT, END, END_64, ENTRY, LARGE, LOCAL_HEADER, LOCATOR_64
+from graphwright.package.zip_directory import ALIGNMENT, END, END_64, ENTRY, LARGE, LOCAL_HEADER, LOCATOR_64
 from graphwright.support.whole_file import whole_file
 
 Piece = bytes | memoryview

@@ -261,23 +261,31 @@ def drop_unused(before: Node | None, node: Node) -> None:
 
 
 def is_dead(node: Node) -> bool:
-    """Whether ``node`` has no effect, nothing reads its outputs, and no other node refers to sizes that it
-    defines.
+    """Whether ``node`` has no effect, and other nodes need none of its results."""
+    if node.graph is None or any(value.is_used for value in node.outputs) or has_effect(node):
+        return False
+    return not needed_results(node)
+
+
+def needed_results(node: Node) -> list[int]:
+    """The indices of the results that are read, or that define data-dependent sizes that other nodes refer
+    to.
     """
+    open_ended = any(not value.is_used and not value.type.is_static for value in node.outputs)
+    sizes = _used_sizes(node) if open_ended else set[str]()
+    return [v.index for v in node.outputs if v.is_used or not sizes.isdisjoint(symbols_in((v.type,)))]
+
+
+def _used_sizes(node: Node) -> set[str]:
+    """The data-dependent sizes that ``node`` defines and that other nodes refer to."""
     graph = node.graph
-    if graph is None or any(value.is_used for value in node.outputs) or has_effect(node):
-        return False
-    return not _defines_used_sizes(node, graph)
-
-
-def _defines_used_sizes(node: Node, graph: Graph) -> bool:
-    """Whether ``node`` defines data-dependent sizes that other nodes refer to."""
-    if all(value.type.is_static for value in node.outputs):
-        return False
+    assert graph is not None
     defined = symbols_in(value.type for value in node.outputs)
     defined -= symbols_in(value.type for value in (*node.inputs, *graph.inputs) if value is not None)
     defined -= symbols_named(node.op)
-    return any(defined & symbols_of(other) for other in graph if other is not node) if defined else False
+    if not defined:
+        return defined
+    return defined & set[str]().union(*(symbols_of(other) for other in graph if other is not node))
 
 
 def has_effect(node: Node) -> bool:

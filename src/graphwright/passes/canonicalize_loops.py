@@ -17,6 +17,7 @@ from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.passes.base import Pass, Record, nodes_of
+from graphwright.passes.fixed_sizes import refined_sizes, replace_node
 from graphwright.records import dataclass, replace
 
 
@@ -45,7 +46,7 @@ def _simplify(module: Module, graph: Graph, node: Node, op: Loop, record: Record
         if rows is None:
             record.refused(node, "remove", "the size of a scan output is not known")
             return False
-        graph.replace_node(node, [*_starts(node, op), *rows])
+        replace_node(module, node, [*_starts(node, op), *rows], {})
         record.did("loops that never run removed")
         return True
     if op.conditional and _is_true(build, node.operand(op.counted)) and _gives_true(module, node):
@@ -112,9 +113,10 @@ def _measure(build: Builder, graph: Graph, node: Node, op: Loop, record: Record)
 
 
 def _inline(build: Builder, graph: Graph, node: Node, op: Loop) -> None:
-    number = build.const(np.array(0, np.int64))
-    received = [value for value in node.inputs[op.loop_carried().start :] if value is not None]
-    results = copy_nodes(node.regions[0], [number, *received], graph, node, node.sources)
+    region, number = node.regions[0], build.const(np.array(0, np.int64))
+    received = [number, *(value for value in node.inputs[op.loop_carried().start :] if value is not None)]
+    results = copy_nodes(region, received, graph, node, node.sources)
     scanned = zip(results[op.carries :], node.outputs[op.carries :], strict=True)
     rows = [build(Unsqueeze((0,)), value, known=[stacked.type]) for value, stacked in scanned]
-    graph.replace_node(node, [*results[: op.carries], *rows])
+    sizes = refined_sizes(region.inputs, received)
+    replace_node(build.module, node, [*results[: op.carries], *rows], sizes)

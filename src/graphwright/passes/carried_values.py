@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ops.control.loop import Loop
-from graphwright.passes.base import Pass, Record, has_effect, nodes_of
+from graphwright.passes.base import Pass, Record, has_effect, needed_results, nodes_of
 from graphwright.records import dataclass, replace
 
 
@@ -26,12 +26,13 @@ def _simplify(graph: Graph, node: Node, op: Loop, record: Record) -> bool:
     where, region = op.loop_carried(), node.regions[0]
     received = region.inputs[where.received]
     given = region.outputs[where.results]
-    needed = _needed(node, op)
+    read = needed_results(node)
+    needed = _needed(node, op, read)
     fixed = {k for k in range(where.count) if given[k] is received[k]}
     for k in sorted(fixed):
         _share(graph, node, node.operand(where.start + k), received[k], node.outputs[k])
     kept = [k for k in range(where.count) if k not in fixed and k in needed]
-    scans = [k for k in range(op.scans) if node.outputs[where.count + k].is_used]
+    scans = [k - where.count for k in read if k >= where.count]
     if len(kept) == where.count and len(scans) == op.scans:
         return False
     record.did("values no longer carried", where.count - len(kept))
@@ -40,15 +41,13 @@ def _simplify(graph: Graph, node: Node, op: Loop, record: Record) -> bool:
     return True
 
 
-def _needed(node: Node, op: Loop) -> set[int]:
-    """Carried values that the loop condition, side effects, or results read after the loop depend on."""
+def _needed(node: Node, op: Loop, read: Sequence[int]) -> set[int]:
+    """Carried values that the condition, side effects, or the results ``read`` after the loop depend on."""
     where, region = op.loop_carried(), node.regions[0]
-    last = where.result + where.count
     wanted = [*region.outputs[: where.result]]
-    wanted += [v for k, v in enumerate(region.outputs[last:]) if node.outputs[where.count + k].is_used]
+    wanted += [region.outputs[where.result + k] for k in read]
     wanted += [value for inner in region if has_effect(inner) for value in inner.inputs if value is not None]
-    needed = {k for k in range(where.count) if node.outputs[k].is_used}
-    wanted += [region.outputs[where.result + k] for k in needed]
+    needed = {k for k in read if k < where.count}
     index = {region.inputs[where.receive + k]: k for k in range(where.count)}
     seen: set[Value] = set()
     while wanted:

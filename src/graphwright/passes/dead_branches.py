@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from graphwright.ir.build import Builder
-from graphwright.ir.clone import inline_region
+from graphwright.ir.clone import copy_nodes
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op.region_op import region_op
 from graphwright.passes.base import Pass, Record, graphs
+from graphwright.passes.fixed_sizes import refined_sizes, replace_node
 from graphwright.records import dataclass
 
 
@@ -41,6 +42,8 @@ def _inline_selected(node: Node, module: Module, record: Record) -> bool:
     if len(present) != len(operands):
         record.refused(node, "inline", "an operand of the region is absent")
         return False
-    inline_region(node, node.regions[selected], present)
+    region = node.regions[selected]
+    results = copy_nodes(region, present, node.graph, node, node.sources)
+    replace_node(module, node, results, refined_sizes(region.inputs, present))
     record.did("branches inlined")
     return True

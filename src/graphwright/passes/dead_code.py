@@ -9,7 +9,7 @@ from graphwright.ir.free_symbols import symbols_of_graph
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import ConstRef
 from graphwright.ir.op.region_op import region_op
-from graphwright.passes.base import Pass, Record, is_dead
+from graphwright.passes.base import Pass, Record, is_dead, needed_results
 from graphwright.records import dataclass
 
 
@@ -51,7 +51,7 @@ def _sweep(graph: Graph, record: Record) -> bool:
 
 def _drop_results(graph: Graph, node: Node, record: Record) -> Node:
     """``node``, or its replacement without the results that nothing reads."""
-    used = [value.index for value in node.outputs if value.is_used]
+    used = needed_results(node)
     some = 0 < len(used) < len(node.outputs)
     smaller = region_op(node.op).with_results(used) if some else None
     if smaller is None:

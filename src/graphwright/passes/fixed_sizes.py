@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from graphwright.ir.free_symbols import symbols_in
-from graphwright.ir.graph import Module
+from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.symbols import Constraint, Dim, Expr, names_in, substitute
+from graphwright.ir.types import TensorType
 from graphwright.passes.base import graphs as all_graphs
 from graphwright.passes.bind_sizes import bind_sizes
 
@@ -19,12 +20,41 @@ def apply_substitutions(module: Module, substitutions: Mapping[str, Dim]) -> Non
     if not substitutions and not fixed:
         return
     of_inputs = symbols_in(v.type for graph in all_graphs(module) for v in graph.inputs)
-    found = {name: dim for name, dim in substitutions.items() if name not in of_inputs}
+    _substitute(module, {name: dim for name, dim in substitutions.items() if name not in of_inputs})
+    bind_sizes(module, {name: number for name, number in fixed.items() if name in of_inputs})
+
+
+def replace_node(module: Module, node: Node, values: Sequence[Value], received: Mapping[str, Dim]) -> None:
+    """Replaces ``node`` by ``values``. Symbols that only its results define become the sizes of these. If
+    they were computed in a region, ``received`` are the sizes that its inputs received.
+    """
+    assert node.graph is not None
+    given = symbols_in(value.type for value in node.inputs if value is not None)
+    found = refined_sizes(node.outputs, values)
+    node.graph.replace_node(node, values)
+    _substitute(module, {name: substitute(dim, received) for name, dim in found.items() if name not in given})
+
+
+def refined_sizes(known: Sequence[Value], better: Sequence[Value]) -> dict[str, Dim]:
+    """:func:`refined_symbols` of the types of several values."""
+    pairs = zip(known, better, strict=True)
+    return {name: dim for old, new in pairs for name, dim in refined_symbols(old.type, new.type).items()}
+
+
+def refined_symbols(known: TensorType, better: TensorType) -> dict[str, Dim]:
+    """Symbols of ``known`` that ``better`` replaces by another size. One that contains the symbol itself does
+    not define it.
+    """
+    pairs = zip(known.shape or (), better.shape or (), strict=False)
+    symbols = {str(old): new for old, new in pairs if old is not new and str(old).isidentifier()}
+    return {name: dim for name, dim in symbols.items() if name not in names_in(dim)}
+
+
+def _substitute(module: Module, found: Mapping[str, Dim]) -> None:
     for name in found:
         dim = _resolved(name, found)
         if name not in names_in(dim):
             bind_sizes(module, {name: dim})
-    bind_sizes(module, {name: number for name, number in fixed.items() if name in of_inputs})
 
 
 def _resolved(name: str, substitutions: Mapping[str, Dim]) -> Dim:

@@ -18,7 +18,8 @@ from graphwright.ir.types import TensorType, type_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.transpose import Transpose
 from graphwright.passes.base import Known, Pass, Record, prune
-from graphwright.passes.infer_shapes import ShapeInference, infer_module, refined_symbols
+from graphwright.passes.fixed_sizes import refined_symbols
+from graphwright.passes.infer_shapes import ShapeInference, infer_module
 from graphwright.records import dataclass, replace
 
 MIB = 2**20

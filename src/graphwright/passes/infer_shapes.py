@@ -20,7 +20,7 @@ from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.symbols import Constraint, Dim, Expr, names_in
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
-from graphwright.passes.fixed_sizes import apply_substitutions, fixed_size
+from graphwright.passes.fixed_sizes import apply_substitutions, fixed_size, refined_symbols
 from graphwright.records import dataclass, field
 
 
@@ -333,15 +333,6 @@ def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnosti
     node = failing.append(Node(Fail(tuple(types)), (), types, sources=(location,)))
     failing.set_outputs(node.outputs, region.output_names)
     return failing
-
-
-def refined_symbols(known: TensorType, better: TensorType) -> dict[str, Dim]:
-    """Symbols of ``known`` that ``better`` replaces by another size. One that contains the symbol itself does
-    not define it.
-    """
-    pairs = zip(known.shape or (), better.shape or (), strict=False)
-    symbols = {str(old): new for old, new in pairs if old is not new and str(old).isidentifier()}
-    return {name: dim for name, dim in symbols.items() if name not in names_in(dim)}
 
 
 def _merged(

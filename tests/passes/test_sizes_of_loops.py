@@ -79,3 +79,33 @@ def test_sizes_are_kept_for_their_uses(long: str, use: str) -> None:
     for n in (0, 2):
         y: Any = model(x, np.array(n))[0]
         np.testing.assert_array_equal(y, expected(3 * copies(n)))
+
+
+BODIES = {
+    "its size": "size = Shape (v) r = Expand (half, size)",
+    "its size, in a branch": """size = Shape (v) some = Greater (i, minus) r = If (some) <
+            then_branch = t () => (float[p] t) { t = Expand (half, size) },
+            else_branch = e () => (float[q] e) { e = Neg (x) }>""",
+    "the size of what it selects": """all = Greater (v, zeros) kept = Compress <axis = 0> (v, all)
+        size = Shape (kept) r = Expand (half, size)""",
+}
+"""Nodes that read the carried value ``v`` for a size only."""
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_values_carried_for_their_size_stay(body: str) -> None:
+    text = f"""
+    <ir_version: 8, opset_import: ["" : 18]>
+    g (float[N] x, int64 n) => (float[m] y)
+    <float[1] half = {{0.5}}, float zeros = {{0}}, int64 minus = {{-1}}> {{
+        unused, y = Loop (n, , x, x) <
+            body = b (int64 i, bool go, float[p] v, float[q] u) => (bool on, float[s] w, float[r] r) {{
+                w = Concat <axis = 0> (v, x)
+                {BODIES[body]}
+                on = Identity (go)
+            }}>
+    }}"""
+    model, x = gw.compile(onnx.parser.parse_model(text)), np.array([1, 2, 3], np.float32)
+    for n in (0, 1, 3):
+        y: Any = model(x, np.array(n))[0]
+        np.testing.assert_array_equal(y, np.full(3 * n, 0.5, np.float32) if n else x)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from graphwright.ir.free_symbols import symbols_in, symbols_named, symbols_of_graph
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ops.control.loop import Loop
 from graphwright.passes.base import Pass, Record, has_effect, needed_results, nodes_of
@@ -49,7 +50,7 @@ def _needed(node: Node, op: Loop, read: Sequence[int]) -> set[int]:
     wanted += [value for inner in region if has_effect(inner) for value in inner.inputs if value is not None]
     needed = {k for k in read if k < where.count}
     index = {region.inputs[where.receive + k]: k for k in range(where.count)}
-    seen: set[Value] = set()
+    seen, definers = set[Value](), _definers(region)
     while wanted:
         value = wanted.pop()
         if value in seen:
@@ -58,12 +59,23 @@ def _needed(node: Node, op: Loop, read: Sequence[int]) -> set[int]:
         if value in index and index[value] not in needed:
             needed.add(index[value])
             wanted.append(region.outputs[where.result + index[value]])
-        wanted += _operands(value)
+        wanted += _operands(value, definers)
     return needed
 
 
-def _operands(value: Value) -> Iterable[Value]:
-    return (v for v in value.producer.inputs if v is not None) if value.producer is not None else ()
+def _operands(value: Value, definers: Mapping[str, Value]) -> Iterator[Value]:
+    """The operands of the producer of ``value``, and the values that define the sizes that it names."""
+    node = value.producer
+    if node is not None:
+        yield from (v for v in node.inputs if v is not None)
+        names = symbols_named(node.op).union(*map(symbols_of_graph, node.regions))
+        yield from (definers[name] for name in names if name in definers)
+
+
+def _definers(region: Graph) -> dict[str, Value]:
+    """For each symbol, the value whose type has it first."""
+    values = (*region.inputs, *(value for node in region for value in node.outputs))
+    return {name: value for value in reversed(values) for name in symbols_in((value.type,))}
 
 
 def _share(graph: Graph, node: Node, start: Value, received: Value, output: Value) -> None:

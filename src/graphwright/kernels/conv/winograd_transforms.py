@@ -53,4 +53,5 @@ def transform_weights(out: Array, w: Array, m: int, isa: Isa) -> None:
             some = part[:, channel : channel + step]
             padded = np.zeros((9, some.shape[1], width))
             padded[..., : len(part)] = some.transpose(2, 3, 1, 0).reshape(9, -1, len(part))
-            tiles[:, channel : channel + step] = (matrix @ padded.reshape(9, -1)).reshape(planes, -1, width)
+            # not a product of BLAS, whose threads wait for each other where other processes have the cores
+            tiles[:, channel : channel + step] = np.einsum("pt,tcn->pcn", matrix, padded)

@@ -6,7 +6,7 @@ from its nodes: elementwise ops, reductions over pixels, and at most one kernel 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.builtin.fused import Fused, region_of
@@ -44,43 +44,61 @@ def _form(node: Node, operands: Sequence[Value | None], costs: LayoutCosts) -> L
 
 
 def _region_form(node: Node, costs: LayoutCosts) -> LayoutChoice | str:
-    """The form of a fused region. Each value that its loops access must have all channels, or one."""
-    body, outer = region_of(node), dict(zip(region_of(node).inputs, node.inputs, strict=True))
+    """The form of a fused region."""
+    body = region_of(node)
+    outer = dict(zip(body.inputs, node.inputs, strict=True))
+    constants = {value for value, source in outer.items() if source is not None and is_constant(source)}
     anchor = next(iter(anchors_of(body)), None)
-    given = None if anchor is None else _form(anchor, [v and outer[v] for v in anchor.inputs], costs)
+    if anchor is None:
+        blocked = _blocked_values(body, constants)
+        if isinstance(blocked, str):
+            return blocked
+        passed = [value for value in (*body.inputs, *body.outputs) if value in blocked]
+        return _choice(body, blocked, -sum(map(costs.padding_ns, passed)))
+    given = _form(anchor, [v and outer[v] for v in anchor.inputs], costs)
     if isinstance(given, str):
         return given
-    values = loop_values(body)
-    shape = max((v.type.shape or () for v in values), key=len, default=())
-    if anchor is not None and given is not None and not given.results:
-        return _one_channel_form(body, anchor.operand(0), values, len(shape), given)
-    refusal = _shape_refusal(values, shape) or next(filter(None, map(_node_refusal, body)), None)
-    if refusal is not None:
-        return refusal
-    blocked = {v for v in values if has_channels(v, len(shape))}
-    constants = {v for v in body.inputs if (source := outer[v]) is not None and is_constant(source)}
-    passed = [v for v in (*body.inputs, *body.outputs) if v in blocked - constants]
-    for value in passed:
-        if len(value.type.dims) != len(shape) or not can_be_blocked(value):
-            return f"{value.type} cannot be blocked"
-    if anchor is not None and given is not None:
-        image = anchor.operand(0)
-        if not given.operands and image in blocked:
-            return "the convolution needs its input row-major, but other nodes of the region blocked"
-        blocked |= {image} if given.operands else set()
+    image = anchor.operand(0)
+    if not given.results:
+        return _one_channel_form(body, image, given)
+    blocked = _blocked_values(body, constants)
+    if isinstance(blocked, str):
+        return blocked
+    if not given.operands and image in blocked:
+        return "the convolution needs its input row-major, but other nodes of the region blocked"
+    return _choice(body, blocked | {image} if given.operands else blocked, given.saves)
+
+
+def _choice(body: Graph, blocked: Set[Value], saves: float) -> LayoutChoice:
     return LayoutChoice(
-        frozenset(k for k, v in enumerate(body.inputs) if v in blocked - constants),
-        frozenset(k for k, v in enumerate(body.outputs) if v in blocked),
-        given.saves if given is not None else -sum(map(costs.padding_ns, passed)),
+        frozenset(k for k, value in enumerate(body.inputs) if value in blocked),
+        frozenset(k for k, value in enumerate(body.outputs) if value in blocked),
+        saves,
     )
 
 
-def _one_channel_form(
-    body: Graph, image: Value, values: Sequence[Value], rank: int, given: LayoutChoice
-) -> LayoutChoice | str:
+def _blocked_values(body: Graph, constants: Set[Value]) -> set[Value] | str:
+    """The values with channels that the loops of a region access, without ``constants``; or why they cannot
+    be blocked. Each value that loops access must have all channels, or one.
+    """
+    values = loop_values(body)
+    shape = max((v.type.shape or () for v in values), key=len, default=())
+    refusal = _shape_refusal(values, shape) or next(filter(None, map(_node_refusal, body)), None)
+    if refusal is not None:
+        return refusal
+    blocked = {v for v in values if has_channels(v, len(shape))} - constants
+    for value in (*body.inputs, *body.outputs):
+        if value in blocked and (len(value.type.dims) != len(shape) or not can_be_blocked(value)):
+            return f"{value.type} cannot be blocked"
+    return blocked
+
+
+def _one_channel_form(body: Graph, image: Value, given: LayoutChoice) -> LayoutChoice | str:
     """The form of a region whose contraction reads a blocked ``image`` and has one output channel. The other
     nodes must work on that channel.
     """
+    values = loop_values(body)
+    rank = max((len(value.type.shape or ()) for value in values), default=0)
     if image in values or rank != len(image.type.dims) or any(has_channels(v, rank) for v in values):
         return "the convolution has one output channel, but other nodes of the region have more"
     return LayoutChoice(frozenset({body.inputs.index(image)}), frozenset(), given.saves)

@@ -33,18 +33,31 @@ def outline(graph: Graph, nodes: Sequence[Node], call: Callable[[int], CallOp] =
 
     The graph may no longer be in topological order afterwards.
     """
-    inside = {v for n in nodes for v in n.outputs}
-    operands = operands_of(nodes)
-    members = set(nodes)
+    operands, members = operands_of(nodes), set(nodes)
     results = [
         v for n in nodes for v in n.outputs
         if v in graph.outputs or not members.issuperset(v.users)
     ]  # fmt: skip
+    region = _region_with(nodes, operands, results)
+    sources = [s for n in nodes for s in n.sources]
+    fused = Node(call(len(results)), operands, [v.type for v in results], [region], sources=sources)
+    graph.insert(fused, nodes[-1])
+    for old, new in zip(results, fused.outputs, strict=True):
+        graph.replace_all_uses(old, new)
+    for node in reversed(nodes):
+        graph.erase(node)
+    return fused
+
+
+def _region_with(nodes: Sequence[Node], operands: Sequence[Value], results: Sequence[Value]) -> Graph:
+    """Copies of ``nodes``, and of the literals that they read, as a region from ``operands`` to
+    ``results``.
+    """
     region = Graph(UNNAMED)
     inner: dict[Value, Value] = {v: region.add_input(v.type, v.name) for v in operands}
     for node in nodes:
         for value in node.inputs:
-            if value is not None and value not in inner and value not in inside:
+            if value is not None and value not in inner:
                 source = value.producer
                 assert source is not None  # a literal
                 inner[value] = region.append(Node(source.op, (), [value.type], sources=source.sources)).output
@@ -57,11 +70,4 @@ def outline(graph: Graph, nodes: Sequence[Node], call: Callable[[int], CallOp] =
             new.name, new.layout = old.name, old.layout
             inner[old] = new
     region.set_outputs([inner[v] for v in results])
-    sources = [s for n in nodes for s in n.sources]
-    fused = Node(call(len(results)), operands, [v.type for v in results], [region], sources=sources)
-    graph.insert(fused, nodes[-1])
-    for old, new in zip(results, fused.outputs, strict=True):
-        graph.replace_all_uses(old, new)
-    for node in reversed(nodes):
-        graph.erase(node)
-    return fused
+    return region

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -102,19 +103,12 @@ def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
     parts = _parts(node)
     if isinstance(parts, str):
         return parts
-    whole, axis = parts[0].whole, _axis(node)
-    dims = whole.type.dims
-    cut = [k for k in range(len(dims)) if any(not part.along[k].is_identity for part in parts)]
+    whole = parts[0].whole
+    cut = [k for k in range(len(whole.type.dims)) if any(not part.along[k].is_identity for part in parts)]
     steps = {k: parts[0].along[k].step for k in cut}
-    if axis in cut or any(part.along[k].step != steps[k] for part in parts for k in cut):
-        return "the operands are not slices with equal steps along other axes"
-    if not all(isinstance(d := dims[k], int) and steps[k] > 0 and d % steps[k] == 0 for k in cut):
-        return "sizes are not multiples of the steps"
-    shape = [d // steps.get(k, 1) for k, d in enumerate(dims)]
-    if any(value is not None and list(value.type.dims) != shape for value in node.inputs):
-        return "the operands have different shapes"
-    if len(parts) != prod(steps.values()):
-        return "the operands are not all such slices in order"
+    refusal = _refusal_of_steps(node, parts, steps)
+    if refusal is not None:
+        return refusal
     starts = [tuple(part.along[k].start for k in cut) for part in parts]
     order = sorted(range(len(cut)), key=lambda n: _first_change(starts, n))[::-1]
     wanted = [
@@ -124,6 +118,21 @@ def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
     if starts != wanted:
         return "the operands are not all such slices in order"
     return whole, [(cut[n], steps[cut[n]]) for n in order]
+
+
+def _refusal_of_steps(node: Node, parts: Sequence[_Part], steps: Mapping[int, int]) -> str | None:
+    """Why ``parts`` are not slices of one shape with the same ``steps`` by axis; None if they are."""
+    dims = parts[0].whole.type.dims
+    if _axis(node) in steps or any(part.along[k].step != step for part in parts for k, step in steps.items()):
+        return "the operands are not slices with equal steps along other axes"
+    if not all(isinstance(d := dims[k], int) and step > 0 and d % step == 0 for k, step in steps.items()):
+        return "sizes are not multiples of the steps"
+    shape = [d // steps.get(k, 1) for k, d in enumerate(dims)]
+    if any(value is not None and list(value.type.dims) != shape for value in node.inputs):
+        return "the operands have different shapes"
+    if len(parts) != prod(steps.values()):  # steps may be too large to list all starts
+        return "the operands are not all such slices in order"
+    return None
 
 
 def _first_change(starts: list[tuple[int, ...]], axis: int) -> int:

@@ -17,6 +17,10 @@ MAX_EXAMPLE = 1 << 12
 """The largest size that an error gives as an example."""
 
 
+Dims = tuple[int | str | None, ...] | None
+"""The dimensions of an input, None for each that is not known; None for any rank."""
+
+
 def input_shapes(
     specs: Sequence[TensorSpec],
     shapes: Mapping[str, Sequence[int | str | None]],
@@ -29,32 +33,37 @@ def input_shapes(
     ``constraints``.
     """
     faults = Collector(FeedError)
-    for name in shapes.keys() - {spec.name for spec in specs}:
-        names = [spec.name for spec in specs]
+    names = [spec.name for spec in specs]
+    for name in shapes.keys() - set(names):
         hint = f"{did_you_mean([name], names)}the inputs are {', '.join(map(repr, names)) or 'none'}"
         faults.add("feed-name", f"there is no input {name!r}", hint=hint)
     bound = _bound_names(specs, shapes, faults)
-    sizes, examples = {}, None
+    sizes: dict[str, tuple[int, ...]] = {}
+    unknown: dict[str, Dims] = {}
     for spec in specs:
         wanted = shapes.get(spec.name)
         dims = spec.shape if wanted is None or spec.shape is not None else tuple(wanted)
-        shown = "any rank" if dims is None else ", ".join("?" if d is None else str(d) for d in dims)
-        shape = None if dims is None else [_number(d, bound) for d in dims]
-        if shape is None or None in shape:
-            examples = _example_sizes(specs, bound, constraints) if examples is None else examples
-            fitting = [1 if (s := _number(d, examples)) is None else s for d in dims or ()]
-            example = "SIZES" if dims is None else ",".join(map(str, fitting))
-            python = f"shapes={{{spec.name!r}: {'SIZES' if dims is None else tuple(fitting)}}}"
-            hint = f"pass them, for example --shape {spec.name}:{example}, in Python {python}"
-            faults.add(
-                UNKNOWN_SIZE,
-                f"input {spec.name!r} has the sizes [{shown}], which are not all known",
-                hint=hint,
-            )
+        shape = () if dims is None else tuple(_number(dim, bound) for dim in dims)
+        known = tuple(size for size in shape if size is not None)
+        if dims is None or len(known) < len(dims):
+            unknown[spec.name] = dims
         else:
-            sizes[spec.name] = tuple(size for size in shape if size is not None)
+            sizes[spec.name] = known
+    examples = _example_sizes(specs, bound, constraints) if unknown else {}
+    for name, dims in unknown.items():
+        shown = "any rank" if dims is None else ", ".join("?" if d is None else str(d) for d in dims)
+        message = f"input {name!r} has the sizes [{shown}], which are not all known"
+        faults.add(UNKNOWN_SIZE, message, hint=_example_hint(name, dims, examples))
     faults.raise_if_any()
     return sizes
+
+
+def _example_hint(name: str, dims: Dims, examples: Mapping[str, int]) -> str:
+    """How to pass sizes of the input ``name``, with ``examples`` of the dynamic dimensions."""
+    fitting = [1 if (size := _number(dim, examples)) is None else size for dim in dims or ()]
+    flag = "SIZES" if dims is None else ",".join(map(str, fitting))
+    python = f"shapes={{{name!r}: {'SIZES' if dims is None else tuple(fitting)}}}"
+    return f"pass them, for example --shape {name}:{flag}, in Python {python}"
 
 
 def _bound_names(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphwright.ir.algebra.bounds import bounds
 from graphwright.ir.symbols import (
     MAX_TERMS,
     Dim,
@@ -71,15 +72,32 @@ def test_equal_polynomials_are_one_object(a: Dim, b: Dim, c: Dim) -> None:
     SIZES,
     st.dictionaries(st.sampled_from(PLAIN_SYMBOLS), st.tuples(st.integers(0, 40), st.integers(0, 40))),
 )
-def test_ranges_hold_every_value(dim: Dim, sizes: dict[str, int], bounds: dict[str, tuple[int, int]]) -> None:
-    table = SymbolTable({name: Range(min(pair), max(pair)) for name, pair in bounds.items()})
+def test_ranges_hold_every_value(dim: Dim, sizes: dict[str, int], limits: dict[str, tuple[int, int]]) -> None:
+    table = SymbolTable({name: Range(min(pair), max(pair)) for name, pair in limits.items()})
     within = {
-        n: min(max(v, table.ranges[n].low), table.ranges[n].high or 0) if n in bounds else v
+        n: min(max(v, table.ranges[n].low), table.ranges[n].high or 0) if n in limits else v
         for n, v in sizes.items()
     }
     found, value = table.range_of(dim), evaluate(dim, within)
     assert found.low <= value
     assert found.high is None or value <= found.high
+
+
+def test_parts_that_a_size_repeats_are_bounded_once() -> None:
+    """A size of ten levels has a thousand paths to its symbol."""
+    dim: Dim = N
+    low, high = 1000, 9000
+    for _ in range(10):
+        dim = maximum(floordiv(dim, 2) + 1, floordiv(dim, 3) + 2)
+        low, high = (max(size // 2 + 1, size // 3 + 2) for size in (low, high))
+    asked: list[str] = []
+
+    def of_symbol(name: str) -> Range:
+        asked.append(name)
+        return Range(1000, 9000)
+
+    assert bounds(dim, of_symbol) == Range(low, high)
+    assert asked == ["N"]
 
 
 @quick

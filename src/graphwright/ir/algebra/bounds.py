@@ -22,10 +22,18 @@ class Range:
 
 def bounds(dim: Dim, of_symbol: Callable[[str], Range]) -> Range:
     """The range of ``dim``, given the ranges of its symbols."""
+    return _bounds(dim, of_symbol, {})
+
+
+def _bounds(dim: Dim, of_symbol: Callable[[str], Range], known: dict[Atom, Range]) -> Range:
+    """``bounds``, which adds the ranges of atoms to ``known``: sizes of deep models repeat their parts."""
     low, high = 0, 0
     unbounded_below = unbounded_above = False
     for monomial, coefficient in terms_of(dim):
-        factors = [_atom_bounds(atom, of_symbol) for atom, power in monomial for _ in range(power)]
+        for atom, _ in monomial:
+            if atom not in known:
+                known[atom] = _atom_bounds(atom, of_symbol, known)
+        factors = [known[atom] for atom, power in monomial for _ in range(power)]
         if any(b.low < 0 for b in factors):
             unbounded_below = unbounded_above = True
             continue
@@ -42,10 +50,10 @@ def bounds(dim: Dim, of_symbol: Callable[[str], Range]) -> Range:
     return Range(LOWEST if unbounded_below else low, None if unbounded_above else high)
 
 
-def _atom_bounds(atom: Atom, of_symbol: Callable[[str], Range]) -> Range:
+def _atom_bounds(atom: Atom, of_symbol: Callable[[str], Range], known: dict[Atom, Range]) -> Range:
     if isinstance(atom, Symbol):
         return of_symbol(atom.name)
-    parts = [bounds(operand, of_symbol) for operand in atom.operands]
+    parts = [_bounds(operand, of_symbol, known) for operand in atom.operands]
     lows, highs = [p.low for p in parts], [p.high for p in parts]
     if atom.name == "min":
         return Range(min(lows), min((h for h in highs if h is not None), default=None))

@@ -93,6 +93,12 @@ CASES = {
         '%b = Sigmoid(%a): f32[32, 1] from "b"',
         "return %b",
     ),
+    Code.ROUNDED_IMAGE: (
+        "%x: f32[1, 16, 8, 8], %w: f32[16, 16, 3, 3]",
+        '%a = Conv(%x, %w): f32[1, 16, 6, 6] from "a"',
+        '%b = Cast[to=f16](%a): f16[1, 16, 6, 6] from "b"',
+        "return %b",
+    ),
     Code.CYCLE: (
         "%x: f32[8, 16]",
         '%a = Exp(%x): f32[8, 16] from "a"',

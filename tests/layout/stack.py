@@ -15,6 +15,7 @@ class ImageStack:
 
     def __init__(self, b: Builder, random: Random, image: Value) -> None:
         self.b, self.random, self.image = b, random, image
+        self.dtype = image.type.dtype
         self.seed = np.random.default_rng(random.randrange(1000))
 
     @property
@@ -24,4 +25,5 @@ class ImageStack:
         return channels
 
     def weights(self, *shape: int) -> Value:
-        return self.b.const((self.seed.normal(size=shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32))
+        weights = self.seed.normal(size=shape) / np.prod(shape[1:]) ** 0.5
+        return self.b.const(weights.astype(self.dtype.numpy))

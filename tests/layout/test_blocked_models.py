@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,10 @@ from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.ir.types import F32, tensor
+from graphwright.ir.types import F16, F32, DType, tensor
 from graphwright.layout import convolution_costs, costs
 from graphwright.layout.blocks import is_blocked
+from graphwright.layout.trans_data import TransData
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.concat import Concat
@@ -33,6 +35,7 @@ from graphwright.ops.nn.resize import Resize
 from tests.isas import RUNNABLE
 from tests.layout.stack import ImageStack
 
+Array = np.ndarray[Any, Any]
 SIZES = {"N": 2, "H": 13}
 STEPS = 7
 
@@ -103,15 +106,15 @@ class Stack(ImageStack):
         return self.b(LRN(5, 0.5, self.random.choice([0.75, 0.5])), self.image)
 
 
-def _stack(seed: int) -> Module:
+def _stack(seed: int, dtype: DType = F32, has_lrn: bool = True) -> Module:
     module, random = Module(), Random(seed)
-    size = [("x", tensor(F32, symbol("N"), random.choice([3, 5, 16, 21]), symbol("H"), 11))]
+    size = [("x", tensor(dtype, symbol("N"), random.choice([3, 5, 16, 21]), symbol("H"), 11))]
     b, (x,) = new_graph(module, "main", size)
     stack = Stack(b, random, x)
     steps: list[Callable[[], Value]] = [
         stack.convolution, stack.convolution, stack.depthwise, stack.grouped, stack.residual,
         stack.activation, stack.scaled, stack.gated, stack.pooled, stack.concatenated, stack.split,
-        stack.resized, stack.normalized, stack.column,
+        stack.resized, *([stack.normalized] if has_lrn else []), stack.column,
     ]  # fmt: skip
     for _ in range(STEPS):
         stack.image = random.choice(steps)()
@@ -123,13 +126,17 @@ ON_PLANES = frozenset({14})
 """Stacks whose images have three channels throughout, which do not pay in blocks."""
 
 
+def _feeds(module: Module, seed: int) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    values = [(v.type.dtype, [evaluate(dim, SIZES) for dim in v.type.dims]) for v in module.main.inputs]
+    return [rng.normal(size=sizes).astype(dtype.numpy) for dtype, sizes in values]
+
+
 @pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("seed", range(24))
 def test_stacks_on_blocks_compute_what_their_references_do(seed: int, isa: str) -> None:
     module = _stack(seed)
-    rng = np.random.default_rng(seed)
-    feeds = [rng.normal(size=[evaluate(d, SIZES) for d in v.type.dims]) for v in module.main.inputs]
-    feeds = [feed.astype(np.float32) for feed in feeds]
+    feeds = _feeds(module, seed)
     (want,) = evaluate_module(module, feeds)
     blocked: list[bool] = []
 
@@ -147,3 +154,26 @@ def test_stacks_on_blocks_compute_what_their_references_do(seed: int, isa: str) 
     model.threads = 1
     np.testing.assert_array_equal(model(*feeds)[0], got)
     assert blocked == [seed not in ON_PLANES]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_stacks_of_halves_need_no_more_conversions(seed: int) -> None:
+    def conversions(module: Module) -> int:
+        found = 0
+
+        def observe(name: str, product: object) -> None:
+            nonlocal found
+            if name == "assign_layouts" and isinstance(product, Module):
+                found = sum(isinstance(node.op, TransData) for node in product.main)
+
+        models.append(gw.compile(clone_module(module), options=Options(verify=True), observe=observe))
+        return found
+
+    models: list[gw.Model] = []
+    halves, floats = (_stack(seed, dtype, has_lrn=False) for dtype in (F16, F32))  # LRN has a kernel for f32
+    assert conversions(halves) <= conversions(floats)
+    feeds = _feeds(halves, seed)
+    (got,), (want,) = (
+        model(*(feed.astype(t) for feed in feeds)) for model, t in zip(models, "ef", strict=True)
+    )
+    np.testing.assert_allclose(got, want, rtol=2e-2, atol=2e-2 * np.abs(want).max())

@@ -8,8 +8,10 @@ from graphwright.cost.machine import Machine
 from graphwright.fusion.candidate import Candidate
 from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node
+from graphwright.ir.interfaces.blocked_form import BlockedForm, can_be_blocked
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
+from graphwright.ir.types import HALVES
 from graphwright.loop_nests.builder import weight_of_node
 from graphwright.loop_nests.nest import Nest
 
@@ -50,6 +52,16 @@ def narrow_operands_stay(candidate: Candidate) -> Refusal | None:
         return None
     why = "its operand is narrower, and each reader can widen it itself"
     return Refusal(Code.NARROW_OPERAND, why)
+
+
+def rounded_images_stay_apart(candidate: Candidate) -> Refusal | None:
+    """Refuses to round an image to 16 bits in the epilogue of its convolution: blocked kernels store f32."""
+    anchor, (first, *_) = candidate.anchor, candidate.consumer.nodes
+    if anchor is None or not isinstance(anchor.op, BlockedForm) or not can_be_blocked(anchor.output):
+        return None
+    if first.output.type.dtype not in HALVES:
+        return None
+    return Refusal(Code.ROUNDED_IMAGE, Code.ROUNDED_IMAGE.means)
 
 
 def reduction_operands_stay(candidate: Candidate) -> Refusal | None:

@@ -16,7 +16,7 @@ from graphwright.records import dataclass
 
 TOGETHER: Final = "one kernel"
 APART: Final = "two kernels"
-EXPECTED: Final = (Code.ROW_BEYOND_CACHE, Code.NARROW_OPERAND, Code.ROW_FUNCTION)
+EXPECTED: Final = (Code.ROW_BEYOND_CACHE, Code.NARROW_OPERAND, Code.ROUNDED_IMAGE, Code.ROW_FUNCTION)
 """Codes of refusals that expect a legal merge to be slower; a measurement can override these."""
 _SLOWER: Final = Refusal(Code.MEASURED, Code.MEASURED.means)
 

@@ -93,6 +93,7 @@ I8, I16, I32, I64 = (DType(f"i{bits}", "int", bits) for bits in (8, 16, 32, 64))
 U8, U16, U32, U64 = (DType(f"u{bits}", "uint", bits) for bits in (8, 16, 32, 64))
 F16, F32, F64 = (DType(f"f{bits}", "float", bits) for bits in (16, 32, 64))
 BF16 = DType("bf16", "float", 16)
+HALVES = frozenset({F16, BF16})
 C64, C128 = DType("c64", "complex", 64), DType("c128", "complex", 128)
 STRING = DType("string", "string", 0)
 

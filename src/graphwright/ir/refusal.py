@@ -121,6 +121,10 @@ class Code(enum.StrEnum):
         "FUSE_NARROW_OPERAND",
         "the operand is stored anyway and has fewer bytes than the result: each reader converts it itself",
     )
+    ROUNDED_IMAGE = (
+        "FUSE_ROUNDED_IMAGE",
+        "the kernels for blocked images store f32, so another kernel rounds the result to 16 bits",
+    )
     REDUCTION_OPERAND = (
         "FUSE_FOLDED_OPERAND",
         "the operand is stored anyway, and the only reader, a reduction, computes the result itself",

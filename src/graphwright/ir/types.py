@@ -15,6 +15,7 @@ from graphwright.ir.dtypes import DTYPES as DTYPES
 from graphwright.ir.dtypes import F16 as F16
 from graphwright.ir.dtypes import F32 as F32
 from graphwright.ir.dtypes import F64 as F64
+from graphwright.ir.dtypes import HALVES as HALVES
 from graphwright.ir.dtypes import I8 as I8
 from graphwright.ir.dtypes import I16 as I16
 from graphwright.ir.dtypes import I32 as I32

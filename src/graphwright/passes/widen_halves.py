@@ -5,7 +5,7 @@ Each product and elementwise op becomes an f32 op with casts around it. After fu
 and widened again inside a kernel is not rounded (excess precision, as C calls it). PyTorch's eager mode
 rounds each result; its compiled kernels do not.
 
-Images between convolutions and pooling stay f32, the type of the blocked kernels.
+Images between convolutions, pooling, Concat and Split stay f32, the type of the blocked kernels.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.clone import inline_region
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.match import Match, P, Rule, Var, constant_array, used_once
 from graphwright.ir.op import Op, Trait
-from graphwright.ir.types import BF16, F16, F32
+from graphwright.ir.types import BF16, F32, HALVES
 from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.split import Split
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.resize import Resize
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
@@ -31,8 +35,7 @@ from graphwright.passes.base import Pass, Record, RulePass, graphs, nodes_of
 from graphwright.passes.base import replace as replace_node
 from graphwright.records import dataclass, replace
 
-HALVES: Final = frozenset({F16, BF16})
-IN_F32: Final = (MatMul, MaxPool, AveragePool, Resize, MatMulNBits)
+IN_F32: Final = (MatMul, ConvTranspose, MaxPool, AveragePool, Resize, MatMulNBits)
 """Further ops whose kernels compute in f32."""
 
 
@@ -52,27 +55,31 @@ class WidenHalves(Pass):
             for node in list(graph):
                 widened = self._widened(node, Builder(module, graph, node, node.sources, node.origin))
                 if widened is not None:
-                    replace_node(node, [widened])
+                    replace_node(node, widened if isinstance(widened, tuple) else (widened,))
                     record.did(f"{node.op.name} in f32")
         return record.counts.total() > before
 
-    def _widened(self, node: Node, b: Builder) -> Value | None:
-        """The replacement of the result of ``node``; None if it stays."""
+    def _widened(self, node: Node, b: Builder) -> Value | tuple[Value, ...] | None:
+        """The replacement of the results of ``node``; None if it stays."""
         op, dtypes = node.op, {value.type.dtype for value in node.inputs if value is not None}
-        if not dtypes & HALVES or len(node.outputs) != 1:
+        if not dtypes & HALVES:
             return None
-        if any(value is not None and value.type.shape is None for value in (*node.inputs, node.output)):
+        if any(value is not None and value.type.shape is None for value in (*node.inputs, *node.outputs)):
+            return None
+        if isinstance(op, Concat | Split):
+            return _moved_channels(b, op, node)
+        if len(node.outputs) != 1:
             return None
         if isinstance(op, Cast):
             return _unrounded(b, node.operand(0)) if op.to == F32 else None
         if isinstance(op, MatMul | Conv) and op.precision is not None:
             return None
         if isinstance(op, MatMul) and self.in_bf16 and dtypes == {BF16}:
-            return _narrowed(b, b(replace(op, precision=BF16), *node.inputs), node)
+            return _narrowed(b, b(replace(op, precision=BF16), *node.inputs), node.output)
         if isinstance(op, Conv):
             return _convolution(b, op, node, self.convolutions)
         if isinstance(op, IN_F32) or (_is_arithmetic(op) and not _broadcasts(node)):
-            return _narrowed(b, b(op, *(_wide(b, value) for value in node.inputs)), node)
+            return _narrowed(b, b(op, *(_wide(b, value) for value in node.inputs)), node.output)
         return None
 
 
@@ -84,11 +91,25 @@ def _is_arithmetic(op: Op) -> bool:
 
 
 def _broadcasts(node: Node) -> bool:
-    """Whether the node broadcasts a computed operand: widening that would take a kernel of its own."""
+    """Whether the node broadcasts a computed operand that is stored in 16 bits: widening that would take a
+    kernel of its own.
+    """
     if Trait.REDUCTION in node.op.traits:
         return False
     read = (v for v in node.inputs if v is not None and v.type.dtype in HALVES and not is_constant(v))
-    return any(v.type.dims != node.output.type.dims and v.type.elements != 1 for v in read)
+    small = (v for v in read if v.type.dims != node.output.type.dims and v.type.elements != 1)
+    return not all(_is_rounded(v) for v in small)
+
+
+def _moved_channels(b: Builder, op: Concat | Split, node: Node) -> tuple[Value, ...] | None:
+    """A Concat or Split of the channels of images that were rounded from f32; otherwise None."""
+    images = [value for value in node.inputs if value is not None]
+    if not all(map(_is_image, images)) or op.axis % len(images[0].type.dims) != CHANNELS:
+        return None
+    if not all(is_constant(image) or _is_rounded(image) for image in images):
+        return None
+    wide = b.node(op, *(_wide(b, value) for value in images))
+    return tuple(_narrowed(b, each, result) for each, result in zip(wide.outputs, node.outputs, strict=True))
 
 
 def _convolution(b: Builder, op: Conv, node: Node, in_bf16: bool) -> Value:
@@ -100,8 +121,8 @@ def _convolution(b: Builder, op: Conv, node: Node, in_bf16: bool) -> Value:
     in_bf16 = in_bf16 and w.type.sizes[1] > MAX_PLANAR_CHANNELS and w.type.sizes[1] % 2 == 0
     x, rest = _wide(b, node.operand(0)), [_wide_constant(b, v) for v in node.inputs[2:] if v is not None]
     if in_bf16:
-        return _narrowed(b, b(replace(op, precision=BF16), x, w, *rest), node)
-    return _narrowed(b, b(op, x, _wide_constant(b, w), *rest), node)
+        return _narrowed(b, b(replace(op, precision=BF16), x, w, *rest), node.output)
+    return _narrowed(b, b(op, x, _wide_constant(b, w), *rest), node.output)
 
 
 def _wide_constant(b: Builder, value: Value) -> Value:
@@ -119,24 +140,36 @@ def _wide(b: Builder, value: Value | None) -> Value | None:
     return _unrounded(b, value) or _wide_constant(b, value)
 
 
-def _unrounded(b: Builder, value: Value) -> Value | None:
-    """The f32 value that ``value`` was rounded from, also through views; only for images, or if nothing else
-    reads it.
+def _is_rounded(value: Value) -> bool:
+    """Whether ``value`` was rounded from an f32 value, also through views; only for images, or if nothing
+    else reads it.
     """
     source = value.producer
     if source is None or not (_is_image(value) or used_once(value)):
-        return None
+        return False
     if isinstance(source.op, Cast):
-        return source.operand(0) if source.op.excess and source.operand(0).type.dtype == F32 else None
-    if Trait.VIEW not in source.op.traits or len(source.inputs) != 1 or source.regions:
-        return None
-    before = _unrounded(b, source.operand(0))
-    result: Value | None = None if before is None else b(source.op, before)
+        return source.op.excess and source.operand(0).type.dtype == F32
+    is_view = Trait.VIEW in source.op.traits and len(source.inputs) == 1 and not source.regions
+    return is_view and _is_rounded(source.operand(0))
+
+
+def _unrounded(b: Builder, value: Value) -> Value | None:
+    """The f32 value that ``value`` was rounded from; None if there is none."""
+    return _before_rounding(b, value) if _is_rounded(value) else None
+
+
+def _before_rounding(b: Builder, value: Value) -> Value:
+    source = value.producer
+    assert source is not None
+    before = source.operand(0)
+    if isinstance(source.op, Cast):
+        return before
+    result: Value = b(source.op, _before_rounding(b, before))
     return result
 
 
-def _narrowed(b: Builder, wide: Value, node: Node) -> Value:
-    to = node.output.type.dtype
+def _narrowed(b: Builder, wide: Value, result: Value) -> Value:
+    to = result.type.dtype
     narrow: Value = wide if wide.type.dtype == to else b(Cast(to, excess=True), wide)
     return narrow
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphwright.fusion.benefit import rounded_images_stay_apart
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.rules.base import ALL, FusionRule
 
@@ -14,5 +15,6 @@ EPILOGUE = FusionRule(
     "epilogue",
     "computes bias, activation, scale and residual in the epilogue of a matrix multiplication or convolution",
     _has_contraction,
+    rounded_images_stay_apart,
     level=ALL,
 )

@@ -6,7 +6,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Load, Store, cast
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import symbol
-from graphwright.ir.types import BF16, F16, F32, I8, I16, U8, U16, DType, TensorType
+from graphwright.ir.types import F32, HALVES, I8, I16, U8, U16, DType, TensorType
 from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import KernelBuilder, nest
@@ -25,13 +25,12 @@ from graphwright.ops.nn.rnn import RNN
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 from graphwright.records import replace
 
-_HALVES = frozenset({F16, BF16})
-_EXACT = _HALVES | {I8, U8, I16, U16}
+_EXACT = HALVES | {I8, U8, I16, U16}
 """The dtypes that f32 represents exactly."""
 
 _WIDENED: dict[type[Op], frozenset[DType]] = {
-    **dict.fromkeys((MatMul, MatMulNBits, Conv, ConvTranspose, LSTM, GRU, RNN), _HALVES),
-    **dict.fromkeys((AveragePool, LpPool, Resize), _HALVES),
+    **dict.fromkeys((MatMul, MatMulNBits, Conv, ConvTranspose, LSTM, GRU, RNN), HALVES),
+    **dict.fromkeys((AveragePool, LpPool, Resize), HALVES),
     MaxPool: _EXACT,
 }
 """For each op, the dtypes whose results are those of f32, rounded."""

@@ -145,6 +145,28 @@ def test_a_condition_may_be_computed_from_values_of_unknown_rank() -> None:
         compare(source, feeds)
 
 
+def test_ranks_that_the_body_of_a_scan_declares_are_those_of_its_operands() -> None:
+    """Two operands are computed from inputs of unknown rank."""
+    source = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        main (float[N, M] x, float[M] h) => (float[M] last, float[N, M] y) {
+            rows = Neg(x)
+            begin = Abs(h)
+            last, y = Scan<
+                num_scan_inputs = 1,
+                body = one (float[A] u, float[B] row) => (float[C] a, float[D] b) {
+                    a = Add(u, row)
+                    b = Mul(u, row)
+                }
+            >(begin, rows)
+        }"""
+    )
+    for value in source.graph.input:
+        value.type.tensor_type.ClearField("shape")
+    for rows in (1, 4):
+        compare(source, {"x": normal(rows, 3), "h": normal(3)})
+
+
 def test_a_loop_that_takes_many_rounds_settles() -> None:
     assert isinstance(compiled(chain(20)).outputs[0].shape[0], str)
 

@@ -128,11 +128,9 @@ def _operands(i: OnnxImporter, first: int, scanned: int, batched: int) -> list[V
 
 
 def _operand(i: Importer, index: int, rank: int | None) -> Value:
-    """Operand ``index``. If it is a model input of unknown rank, it gets ``rank``, which the body
-    declares.
-    """
+    """Operand ``index``. If its rank is unknown, it gets ``rank``, which the body declares."""
     value, module = i.input(index), i.builder.module
-    if value.type.shape is None and rank is not None and value in module.main.inputs:
+    if value.type.shape is None and rank is not None:
         dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
         value.type = TensorType(value.type.dtype, dims)
     if value.type.shape is None:

@@ -1,11 +1,11 @@
-"""What kernel candidates receive: the context in which they work, and the contraction that they launch."""
+"""The context in which kernel candidates work."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any, Generic
+from typing import Any
 
 from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.errors import Diagnostic, PluginError
@@ -13,18 +13,17 @@ from graphwright.ir.builtin.constant import Constant, constant_of
 from graphwright.ir.constants.deferred import Deferred, Packing
 from graphwright.ir.constants.mapped import release
 from graphwright.ir.constants.pool import ConstantPool
-from graphwright.ir.graph import Graph, Node, OpT, Value
+from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.op import Array, ConstRef
 from graphwright.ir.op.plugin_ops import guarded, is_plugin_op, plugin_of
-from graphwright.ir.symbols import Dim, SymbolTable
+from graphwright.ir.symbols import SymbolTable
 from graphwright.ir.types import DType, Layout, TensorType, dtype_of
-from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.generated import GeneratedKernels, KernelCost
 from graphwright.kernels.candidates.truth_bytes import on_bytes
 from graphwright.kernels.checks import checked_candidate
 from graphwright.kernels.kernel_choice import NotTaken
-from graphwright.kernels.launch import Alias, Copy, Hook, Launch, Run
+from graphwright.kernels.launch import Alias, Copy, Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.layout.transform import pack_jobs, packed_shape
 from graphwright.passes.cse import nodes_key
@@ -256,67 +255,3 @@ CandidateResult = Run | Launch | Alias | str
 """How a node is computed, or the reason why the candidate does not apply."""
 Candidate = Callable[[Node[Any], Context], CandidateResult]
 """A way to compute nodes of the ops that it is registered for."""
-
-
-@dataclass(frozen=True)
-class Contraction(Generic[OpT]):
-    """A contraction to be launched: the node, its operands and its result in the outer graph, and its
-    epilogue.
-    """
-
-    node: Node[OpT]
-    operands: tuple[Value | None, ...]
-    result: Value | None
-    """None if the epilogue stores the result."""
-    hook: Hook | None = None
-    tiles: Value | None = None
-    """A result of the epilogue with one element for each element of the contraction. A kernel may store its
-    tiles there, and then call the hook on them in place.
-    """
-    second: Value | None = None
-    """The right factor of a second product with the same left factor; the hook takes tiles of both."""
-    epilogue: Epilogue = field(default_factory=Epilogue)
-    """The epilogue that the kernel itself must apply when it stores; a candidate that cannot returns the
-    reason.
-    """
-
-    def operand(self, index: int) -> Value:
-        """Operand ``index``, which must be present."""
-        value = self.operands[index]
-        if value is None:
-            raise ValueError(f"operand {index} of {self.node.location} is absent")
-        return value
-
-    def launch(
-        self,
-        symbol: str,
-        operands: tuple[Value | None, ...],
-        args: Iterable[Dim],
-        grid: Dim,
-        scratch: Dim,
-        work: Dim,
-    ) -> Launch:
-        """A launch of a library kernel with ``operands``, whose last one is the result, and the hook."""
-        result, residual = self.result, self.epilogue.residual
-        in_place: tuple[tuple[Value, Value], ...] = ()
-        if result is not None and residual is not None and operands.count(residual) == 1:
-            in_place = ((result, residual),)
-        return Launch(
-            KernelRef(symbol),
-            operands,
-            (len(operands) - 1,) if operands[-1] is not None else (),
-            tuple(args),
-            grid,
-            scratch,
-            work,
-            takes_hook=True,
-            hook=self.hook,
-            in_place=in_place,
-        )
-
-
-ContractionCandidate = Callable[[Contraction[Any], Context], Launch | Run | str]
-Groups = Callable[[Node], tuple[int, int]]
-"""The number of leading dims of a contraction's output that are batch, and the number of following dims that
-are rows (see the ABI of hooks).
-"""

@@ -13,9 +13,10 @@ from graphwright.ir.builtin.fused import UNNAMED, Fused, Schedule, region_of, re
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.names import identifier
 from graphwright.kernels.candidates.choose import choose
-from graphwright.kernels.candidates.context import Context, Contraction
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.contractions import Contraction, contraction_of
 from graphwright.kernels.candidates.epilogues import epilogue_of
-from graphwright.kernels.candidates.registry import candidate, contraction_of
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Hook, Launch, Run
 from graphwright.layout.forms import anchors_of
 from graphwright.layout.physical import has_layouts, physical_region

@@ -13,15 +13,7 @@ from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Op
 from graphwright.ir.op.plugin_ops import defined_at, is_plugin_op
-from graphwright.kernels.candidates.context import (
-    Candidate,
-    CandidateResult,
-    Context,
-    Contraction,
-    ContractionCandidate,
-    Groups,
-)
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.candidates.context import Candidate, CandidateResult, Context
 from graphwright.records import dataclass
 
 A = TypeVar("A", bound=Op)
@@ -36,7 +28,6 @@ class _Registered:
 
 
 _CANDIDATES: dict[type[Op], list[_Registered]] = {}
-_CONTRACTIONS: dict[type[Op], tuple[ContractionCandidate, Groups, int]] = {}
 
 
 @overload
@@ -94,21 +85,6 @@ def _check_registration(function: Candidate, ops: tuple[type[Op], ...]) -> None:
         raise PluginError(Diagnostic("plugin-class", f"{doing} is registered for no op", where))
 
 
-def contraction(
-    op: type[A], groups: Groups, channel_axis: int
-) -> Callable[[Callable[[Contraction[A], Context], Launch | Run | str]], ContractionCandidate]:
-    """Registers a function that launches contractions of ``op``, with or without an epilogue.
-
-    ``channel_axis`` is the axis of the output that a bias has.
-    """
-
-    def register(function: Callable[[Contraction[A], Context], Launch | Run | str]) -> ContractionCandidate:
-        _CONTRACTIONS[op] = (function, groups, channel_axis)
-        return function
-
-    return register
-
-
 def load() -> None:
     """Imports all candidates once: those of each family of kernels, then those that generate kernels."""
     _load_from(tuple(kernels.__path__))
@@ -139,8 +115,3 @@ def candidates_of(node: Node) -> list[Candidate]:
 def registered_candidates() -> list[tuple[type[Op], Candidate]]:
     """All candidates, with the ops that they are registered for."""
     return [(op, each.candidate) for op, registered in _CANDIDATES.items() for each in registered]
-
-
-def contraction_of(op: Op) -> tuple[ContractionCandidate, Groups, int] | None:
-    """The contraction kernel registered for the class of ``op``, its groups and the axis of a bias."""
-    return _CONTRACTIONS.get(type(op))

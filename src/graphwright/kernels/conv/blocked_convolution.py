@@ -6,7 +6,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.blocks import block_strides
-from graphwright.kernels.candidates.context import Context, Contraction
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.contractions import Contraction
 from graphwright.kernels.candidates.packing import packed, repeated
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.strides import row_major_strides

@@ -19,7 +19,8 @@ from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim, ceildiv, minimum, numbers
 from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.blocks import block_strides
-from graphwright.kernels.candidates.context import Context, Contraction
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.contractions import Contraction
 from graphwright.kernels.conv import direct
 from graphwright.kernels.conv.blocked_convolution import two_axes
 from graphwright.kernels.launch import ByteRange, Launch, Run

@@ -10,12 +10,12 @@ from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.loops.nodes import Load, Store
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, Layout
-from graphwright.kernels.candidates.context import Context, Contraction
-from graphwright.kernels.candidates.contractions import without_epilogue
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.contractions import Contraction, contraction, without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.packing import packed
-from graphwright.kernels.candidates.registry import candidate, contraction
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.conv import conv, conv_transpose, depthwise, pack_transpose, scattered_transpose
 from graphwright.kernels.conv.blocked_candidates import launch_blocked
 from graphwright.kernels.conv.blocked_convolution import BlockedConvolution

@@ -6,10 +6,10 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.interfaces.blocked_form import CHANNELS
 from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import Layout
-from graphwright.kernels.candidates.context import Context, Contraction
-from graphwright.kernels.candidates.contractions import without_epilogue
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.contractions import Contraction, contraction, without_epilogue
 from graphwright.kernels.candidates.packing import packed
-from graphwright.kernels.candidates.registry import candidate, contraction
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.conv import blocked_depthwise, direct
 from graphwright.kernels.conv.blocked_convolution import two_axes
 from graphwright.kernels.conv.sliding import Sliding, sliding

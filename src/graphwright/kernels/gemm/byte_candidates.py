@@ -6,10 +6,10 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import I8, U8, TensorType
-from graphwright.kernels.candidates.context import Context, Contraction
-from graphwright.kernels.candidates.contractions import without_epilogue
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.contractions import Contraction, contraction, without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
-from graphwright.kernels.candidates.registry import candidate, contraction
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.gemm import byte_gemm
 from graphwright.kernels.gemm.candidates import matmul_groups, two_batch_axes
 from graphwright.kernels.launch import Launch, Run

@@ -8,10 +8,10 @@ from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import BF16, F32, Layout
-from graphwright.kernels.candidates.context import Context, Contraction
-from graphwright.kernels.candidates.contractions import without_epilogue
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.contractions import Contraction, contraction, without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
-from graphwright.kernels.candidates.registry import candidate, contraction
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.gemm import bf16_gemm, gemm
 from graphwright.kernels.gemm.pack import gemm_layout
 from graphwright.kernels.launch import Launch

@@ -9,9 +9,9 @@ from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import numbers, product
 from graphwright.ir.types import F32, U8, Layout
-from graphwright.kernels.candidates.context import Context, Contraction
-from graphwright.kernels.candidates.contractions import without_epilogue
-from graphwright.kernels.candidates.registry import candidate, contraction
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.contractions import Contraction, contraction, without_epilogue
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.gemm import gemm, nbits, nbits_bytes
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import single_bits

@@ -155,7 +155,7 @@ def bind_sizes(module: Module, sizes: Mapping[str, SymbolicDim]) -> None:
     again.
     """
     _bind_constraints(module, sizes)
-    for graph in module.graphs.values():
+    for graph in module.graphs.values() if sizes else ():
         _bind_graph(graph, sizes)
 
 

@@ -51,10 +51,14 @@ def refined_symbols(known: TensorType, better: TensorType) -> dict[str, Dim]:
 
 
 def _substitute(module: Module, found: Mapping[str, Dim]) -> None:
+    """Substitutes the symbols of ``found`` one after the other, but in one walk over the module."""
+    sizes: dict[str, Dim] = {}
     for name in found:
         dim = _resolved(name, found)
         if name not in names_in(dim):
-            bind_sizes(module, {name: dim})
+            sizes = {other: substitute(size, {name: dim}) for other, size in sizes.items()} | {name: dim}
+    if sizes:
+        bind_sizes(module, sizes)
 
 
 def _resolved(name: str, substitutions: Mapping[str, Dim]) -> Dim:

@@ -34,17 +34,24 @@ def parts_of(facts: Sequence[Fact]) -> list[tuple[Dim | None, ...]] | None:
     """The elements of each fact, None for unknown ones. None if no fact has a known element, or if a fact
     without one has more than MAX_PARTIAL elements.
     """
-    if all(fact.elements is not None for fact in facts):
-        return [fact.elements or () for fact in facts]
-    if all(fact.elements is None and fact.partial_elements is None for fact in facts):
+    if facts and all(_known_parts(fact) is None for fact in facts):
         return None
-    parts = [fact.partial_elements if fact.elements is None else fact.elements for fact in facts]
-    sizes = [known_size(fact.type.shape) if fact.type.shape is not None else None for fact in facts]
-    if any(
-        part is None and (size is None or size > MAX_PARTIAL) for part, size in zip(parts, sizes, strict=True)
-    ):
-        return None
-    return [(None,) * (size or 0) if part is None else part for part, size in zip(parts, sizes, strict=True)]
+    found = [_parts_of(fact) for fact in facts]
+    parts = [each for each in found if each is not None]
+    return parts if len(parts) == len(found) else None
+
+
+def _known_parts(fact: Fact) -> tuple[Dim | None, ...] | None:
+    return fact.partial_elements if fact.elements is None else fact.elements
+
+
+def _parts_of(fact: Fact) -> tuple[Dim | None, ...] | None:
+    """The elements of ``fact``; None if none is known and there are more than MAX_PARTIAL."""
+    known = _known_parts(fact)
+    if known is not None or fact.type.shape is None:
+        return known
+    size = known_size(fact.type.shape)
+    return None if size is None or size > MAX_PARTIAL else (None,) * size
 
 
 def fact_of_parts(type: TensorType, parts: Sequence[Dim | None]) -> Fact | TensorType:

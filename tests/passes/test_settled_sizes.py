@@ -63,16 +63,14 @@ def test_a_size_in_terms_of_itself_settles_nothing() -> None:
 
 
 def test_all_sizes_are_substituted_in_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One walk per size took most of the time of MViT, which settles 340. Those that settle each other (t and
-    w) become one of them.
-    """
-    n, p, q, r, t, w = map(symbol, "npqrtw")
+    """One walk per size took most of the time of MViT, which settles 340."""
+    n, p, q, r = map(symbol, "npqr")
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, n))])
-    found = [b(Relu(), x) for _ in range(5)]
-    for value, size in zip(found, (p, q, r, t, w), strict=True):
+    found = [b(Relu(), x) for _ in range(3)]
+    for value, size in zip(found, (p, q, r), strict=True):
         value.type = tensor(F32, size)
-    module.main.set_outputs(found, list("abcde"))
+    module.main.set_outputs(found, list("abc"))
     walks: list[Mapping[str, Dim]] = []
 
     def counted(module: Module, sizes: Mapping[str, Dim]) -> None:
@@ -80,8 +78,6 @@ def test_all_sizes_are_substituted_in_one_walk(monkeypatch: pytest.MonkeyPatch) 
         bind_sizes(module, sizes)
 
     monkeypatch.setattr(fixed_sizes, "bind_sizes", counted)
-    fixed_sizes.apply_substitutions(module, {"p": q + 1, "q": 2 * r, "r": n, "t": w, "w": t})
-    *chain, one, other = [str(value.type) for value in found]
-    assert chain == ["f32[2*n + 1]", "f32[2*n]", "f32[n]"]
-    assert one == other and one in ("f32[t]", "f32[w]")
+    fixed_sizes.apply_substitutions(module, {"p": q + 1, "q": 2 * r, "r": n})
+    assert [str(value.type) for value in found] == ["f32[2*n + 1]", "f32[2*n]", "f32[n]"]
     assert len([sizes for sizes in walks if sizes]) == 1

@@ -135,6 +135,16 @@ def test_other_devices_take_them_too(name: str, options: Options, compiled: Comp
         assert [a.ndim for a in null.run(feed).values()] == [a.ndim for a in model.run(feed).values()]
 
 
+def test_sizes_that_are_no_multiple_are_refused() -> None:
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ["N"])
+    b.output("y", b.compress(x, b.greater(x, 0.0), axis=0))
+    model = b.compile(shapes={"x": ["4..40%4"]})
+    assert model(np.ones(8, np.float32))[0].shape == (8,)
+    with pytest.raises(gw.FeedError, match="'x' has size 7 on axis 0, expected a multiple of 4"):
+        model(np.ones(7, np.float32))
+
+
 def test_feeds_that_do_not_fit_are_refused(compiled: Compiled) -> None:
     _, model = compiled("positives")
     with pytest.raises(gw.FeedError, match="'x' has 1 axes, expected 2"):

@@ -245,8 +245,9 @@ def _dim(dim: int | str) -> Dim:
     return dim if isinstance(dim, int) else parse_dim(dim)
 
 
-Expected = Callable[[int, Sizes], int | None]
-"""From the actual size of an axis and the known sizes to the size that it must have; None if that is unknown.
+Expected = Callable[[int, Sizes], int | str | None]
+"""From the actual size of an axis and the known sizes to the size that it must have, or the sizes that it may
+have; None if that is unknown.
 """
 
 
@@ -257,7 +258,15 @@ def _axis(dim: Dim) -> Expected:
     if scaled is None:
         return lambda size, sizes: number_of(dim, sizes)
     name, scale = scaled
-    return lambda size, sizes: sizes.setdefault(name, size // scale) * scale
+
+    def expected(size: int, sizes: Sizes) -> int | str:
+        if name not in sizes:
+            if size % scale:
+                return f"a multiple of {scale}"
+            sizes[name] = size // scale
+        return sizes[name] * scale
+
+    return expected
 
 
 def number_of(dim: Dim, sizes: Sizes) -> int | None:

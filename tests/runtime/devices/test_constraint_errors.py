@@ -19,7 +19,11 @@ SPEC = TensorSpec("x", dtype_named("f32"), ("N", 3, "2*H"))
     [
         ("5 <= H (node conv)", "H is 4 (axis 2 of input 'x'): H must be at least 5"),
         ("floordiv(H, 2) <= 1 (node crop)", "H is 4 (axis 2 of input 'x'): H must be at most 3"),
-        ("floordiv(H, 5)*5 == H (node fold)", "H is 4 (axis 2 of input 'x'): H = 0 or 5 fits"),
+        ("floordiv(H, 5)*5 == H (node fold)", "H is 4 (axis 2 of input 'x'): H = 5 fits"),
+        (
+            "16*N*H == 112*N (node heads)",
+            "H is 4 (axis 2 of input 'x') and N is 2 (axis 0 of input 'x'): H = 7 fits",
+        ),
         (
             "N == H (node add)",
             "H is 4 (axis 2 of input 'x') and N is 2 (axis 0 of input 'x'): H = 2 fits or N = 4 fits",

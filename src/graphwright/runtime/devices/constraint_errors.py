@@ -52,13 +52,13 @@ def sizes_of(inputs: Sequence[TensorSpec], shapes: Shapes) -> dict[str, tuple[in
 
 
 def _remedies(needed: Constraint, names: Sequence[str], values: Mapping[str, int]) -> Iterator[str]:
-    """For each size, the values that would fit if only this size changed."""
+    """For each size, the values that would fit if only it changed; never 0, which fits most products."""
     for name in names:
-        nearby = range(max(values[name] - SEARCHED, 0), values[name] + SEARCHED)
+        nearby = range(max(values[name] - SEARCHED, 1), values[name] + SEARCHED)
         fits = [n for n in nearby if needed.broken_by({**values, name: n}) is None]
         below = [n for n in fits if n < values[name]][-1:]
         above = [n for n in fits if n > values[name]][:1]
-        if above and nearby.start == 0 and fits == list(range(above[0], nearby.stop)):
+        if above and nearby.start == 1 and fits == list(range(above[0], nearby.stop)):
             yield f"{name} must be at least {above[0]}"
         elif below and fits == list(range(nearby.start, below[0] + 1)):
             yield f"{name} must be at most {below[0]}"

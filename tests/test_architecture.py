@@ -59,6 +59,7 @@ RULES_BY_OP = {
     "passes/buckets.py": "the Case over buckets that it makes",
     "passes/byte_tables.py": "the tables that it makes",
     "passes/canonicalize_gathers.py": "Gather of an order",
+    "passes/canonicalize_scatters.py": "ScatterND of a slice",
     "passes/canonicalize_loops.py": "loops",
     "passes/canonicalize_concats.py": "Concat of slices",
     "passes/canonicalize_reshapes.py": "Reshape",

@@ -15,6 +15,7 @@ from graphwright.passes.canonicalize_concats import CANONICALIZE_CONCATS
 from graphwright.passes.canonicalize_gathers import CANONICALIZE_GATHERS
 from graphwright.passes.canonicalize_loops import CanonicalizeLoops
 from graphwright.passes.canonicalize_reshapes import CANONICALIZE_RESHAPES
+from graphwright.passes.canonicalize_scatters import CANONICALIZE_SCATTERS
 from graphwright.passes.canonicalize_transposes import CANONICALIZE_TRANSPOSES
 from graphwright.passes.carried_values import CarriedValues
 from graphwright.passes.constants_into_regions import ConstantsIntoRegions
@@ -46,6 +47,7 @@ EXACT: tuple[Pass, ...] = (
     CANONICALIZE_TRANSPOSES,
     CANONICALIZE_CONCATS,
     CANONICALIZE_GATHERS,
+    CANONICALIZE_SCATTERS,
     CANONICALIZE_RESHAPES,
 )
 ROUNDED: tuple[tuple[str, Sequence[Scheduled]], ...] = (

@@ -7,6 +7,7 @@ from graphwright.passes.canonicalize_concats import CANONICALIZE_CONCATS
 from graphwright.passes.canonicalize_gathers import CANONICALIZE_GATHERS
 from graphwright.passes.canonicalize_loops import CanonicalizeLoops
 from graphwright.passes.canonicalize_reshapes import CANONICALIZE_RESHAPES
+from graphwright.passes.canonicalize_scatters import CANONICALIZE_SCATTERS
 from graphwright.passes.canonicalize_sequences import CANONICALIZE_SEQUENCES
 from graphwright.passes.canonicalize_transposes import CANONICALIZE_TRANSPOSES
 from graphwright.passes.carried_values import CarriedValues
@@ -54,6 +55,7 @@ SIMPLIFY = Fixpoint(
         CANONICALIZE_TRANSPOSES,
         CANONICALIZE_CONCATS,
         CANONICALIZE_GATHERS,
+        CANONICALIZE_SCATTERS,
         CANONICALIZE_RESHAPES,
         FoldConstants(),
     ),

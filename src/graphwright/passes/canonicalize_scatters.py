@@ -1,0 +1,104 @@
+"""Turns a ScatterND that assigns a slice into a concatenation, or into its updates if the slice is all.
+
+PyTorch exports ``x[:, 1:] = y`` with an index tuple for each element: positions along each axis, expanded to
+the shape of ``y`` and concatenated. Reading these takes longer than copying the slice.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.match import Match, P, Rule, Var, constant_array
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.scatter_nd import ScatterND
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.passes.base import RulePass
+
+Array = np.ndarray[Any, Any]
+LEAST_SHARE: Final = 4
+"""Slices with fewer than one in so many elements stay: a scatter may write them in place."""
+
+X, INDICES, UPDATES = Var("x"), Var("indices"), Var("updates")
+SCATTERED: Final = P(ScatterND, X, INDICES, UPDATES, where=lambda op: op.reduction == "none")
+
+
+def _refusal(m: Match) -> str | None:
+    if not all(isinstance(dim, int) for key in (X, INDICES, UPDATES) for dim in m[key].type.dims):
+        return "sizes are dynamic"
+    if math.prod(m[UPDATES].type.sizes) * LEAST_SHARE < math.prod(m[X].type.sizes):
+        return "the slice is small"
+    return "the indices do not enumerate a slice" if _starts(m) is None else None
+
+
+def _starts(m: Match) -> list[int] | None:
+    """The first position of the slice along each indexed axis; None if the indices do not enumerate a
+    slice.
+    """
+    *counts, depth = m[INDICES].type.sizes
+    columns = _columns(m[INDICES], m.module)
+    if depth != len(counts) or len(columns) != depth:
+        return None
+    starts = []
+    for axis, (positions, count, size) in enumerate(zip(columns, counts, m[X].type.sizes, strict=False)):
+        if positions.min() < -size or positions.max() >= size:
+            return None
+        first = int(positions.flat[0]) % size
+        wanted = (first + np.arange(count)).reshape(-1, *(1,) * (depth - 1 - axis))
+        if not np.array_equal(positions % size, np.broadcast_to(wanted, positions.shape)):
+            return None
+        starts.append(first)
+    return starts
+
+
+def _columns(indices: Value, module: Module) -> list[Array]:
+    """For each axis, the positions along it in all index tuples; none if they are computed or empty."""
+    source, last = indices.producer, len(indices.type.dims) - 1
+    parts = [indices]
+    if source is not None and isinstance(source.op, Concat) and source.op.axis % (last + 1) == last:
+        parts = [value for value in source.inputs if value is not None]
+    arrays = [_expanded(value, module) for value in parts]
+    known = [array for array in arrays if array is not None and array.size]
+    return [column for array in known for column in np.moveaxis(array, -1, 0)] if known == arrays else []
+
+
+def _expanded(value: Value, module: Module) -> Array | None:
+    """The elements of ``value`` if it is an expanded constant. Expanding makes a view, not a copy."""
+    source = value.producer
+    if source is None or not isinstance(source.op, Expand | Unsqueeze):
+        return constant_array(value, module)
+    array = _expanded(source.operand(0), module)
+    if array is None or len(source.inputs) > 1:
+        return None
+    if isinstance(source.op, Unsqueeze):
+        return np.expand_dims(array, source.op.axes or ())
+    return np.broadcast_to(array, value.type.sizes)
+
+
+def _assigned(b: Builder, m: Match) -> Value:
+    """The updates between what is before and after the slice along each axis, the last axis first."""
+    starts, result = _starts(m), m[UPDATES]
+    assert starts is not None
+    ends = [first + count for first, count in zip(starts, result.type.sizes, strict=False)]
+
+    def part(axis: int, first: int, end: int) -> list[Value]:
+        bounds = (*starts[:axis], first), (*ends[:axis], end)
+        cut = Slice(*bounds, axes=tuple(range(axis + 1)), steps=(1,) * (axis + 1))
+        return [b(cut, m[X])] if first < end else []
+
+    for axis in reversed(range(len(starts))):
+        before, after = part(axis, 0, starts[axis]), part(axis, ends[axis], m[X].type.sizes[axis])
+        result = b(Concat(axis), *before, result, *after) if before or after else result
+    return result
+
+
+CANONICALIZE_SCATTERS = RulePass(
+    "canonicalize_scatters", (Rule("ScatterND that assigns a slice", SCATTERED, _refusal, _assigned),)
+)
+"""The pass."""

@@ -12,7 +12,7 @@ from unittest import mock
 
 import numpy as np
 
-from graphwright.compiler import code_generation, memory_budget
+from graphwright.compiler import code_generation, memory_budget, selection
 from graphwright.compiler.pipeline import STAGES, passes_of
 from graphwright.config import Options
 from graphwright.ir.builtin.constant import Constant
@@ -183,13 +183,13 @@ def in_launch(source: str, change: Callable[[Launch], Launch]) -> Plant:
 
     @contextmanager
     def planted() -> Iterator[None]:
-        original = code_generation.select_kernels
+        original = selection.select_kernels
 
         def select(*arguments: Any, **named: Any) -> Any:
-            selection = original(*arguments, **named)
-            return replace(selection, steps=tuple(map(changed, selection.steps)))
+            chosen = original(*arguments, **named)
+            return replace(chosen, steps=tuple(map(changed, chosen.steps)))
 
-        with mock.patch.object(code_generation, "select_kernels", select):
+        with mock.patch.object(selection, "select_kernels", select):
             yield
 
     return planted

@@ -92,7 +92,9 @@ def test_gradients_of_what_pytorch_runs(model: nn.Module, operators: list[str]) 
         torch.manual_seed(3)
         run(x).square().sum().backward()
     for want, got in zip(model.parameters(), mine.parameters(), strict=True):
-        torch.testing.assert_close(got.grad, want.grad, rtol=1e-4, atol=1e-5)
+        assert want.grad is not None
+        largest = want.grad.abs().max().item()  # its elements are sums, of which some cancel
+        torch.testing.assert_close(got.grad, want.grad, rtol=1e-6, atol=1e-6 * largest)
     forward = next(graph for graph in report(run).graphs if graph.kind == "forward")
     assert [each.operator.split(".")[1].lstrip("_") for each in forward.missing] == operators
 

@@ -84,6 +84,7 @@ RULES_BY_OP = {
     "passes/sink_dequantize.py": "pooling of bytes as exporters write it",
     "passes/sink_resizes.py": "resized images that convolutions read",
     "passes/split_products.py": "products whose results are split",
+    "passes/swap_operands.py": "products between transposes",
     "passes/tail_duplication.py": "branches of different rank",
     "passes/translate.py": "nodes that the import put off",
     "passes/weight_only_quantization.py": "products of weights of few bits",

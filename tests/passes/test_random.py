@@ -29,6 +29,7 @@ from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.loop_invariants import LoopInvariants
 from graphwright.passes.manager import Scheduled, run_passes
 from graphwright.passes.remove_noops import RemoveNoops
+from graphwright.passes.swap_operands import SWAP_OPERANDS
 
 from .strategies import modules
 from .support import Closeness, assert_same_meaning, copied
@@ -52,6 +53,7 @@ EXACT: tuple[Pass, ...] = (
 )
 ROUNDED: tuple[tuple[str, Sequence[Scheduled]], ...] = (
     ("algebraic", (ALGEBRAIC,)),
+    ("swap_operands", (SWAP_OPERANDS,)),
     ("decompose", (Decompose(lambda node: False),)),
 )
 

@@ -21,6 +21,7 @@ from graphwright.passes.loop_invariants import LoopInvariants
 from graphwright.passes.manager import Fixpoint
 from graphwright.passes.merge_conv_branches import MERGE_CONV_BRANCHES
 from graphwright.passes.remove_noops import RemoveNoops
+from graphwright.passes.swap_operands import SWAP_OPERANDS
 from graphwright.passes.tail_duplication import TailDuplication
 from graphwright.passes.translate import TRANSLATE
 
@@ -53,6 +54,7 @@ SIMPLIFY = Fixpoint(
         MERGE_CONV_BRANCHES,
         ALGEBRAIC,
         CANONICALIZE_TRANSPOSES,
+        SWAP_OPERANDS,
         CANONICALIZE_CONCATS,
         CANONICALIZE_GATHERS,
         CANONICALIZE_SCATTERS,

@@ -141,7 +141,7 @@ def main() -> None:
     parser_.add_argument("--rounds", type=int, default=12)
     given = parser_.parse_args()
     found = []
-    print("| model | sizes | static, ms | open / static |\n| --- | --- | ---: | ---: |")
+    print("| model | sizes | static, ms | dynamic / static |\n| --- | --- | ---: | ---: |")
     for name, source, shapes in cases():
         if given.models and name not in given.models:
             continue

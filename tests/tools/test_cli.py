@@ -194,6 +194,8 @@ def test_bench_refuses_peers_of_packages(model: Path) -> None:
     graphwright("compile", model, "-o", "m.om")
     assert graphwright("bench", "m.om", "--against", "onnxruntime").exit_code == 2
     assert graphwright("bench", model, "--against", "tensorflow").exit_code == 2
+    both = graphwright("bench", model, "--against", "tensorflow", "--against", "onnxruntime")
+    assert both.exit_code == 2 and "'tensorflow' is not one of" in both.stderr
 
 
 # -- cache ------------------------------------------------------------------------------------------------

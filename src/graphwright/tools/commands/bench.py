@@ -59,10 +59,10 @@ def bench(
     *,
     model: ModelPath,
     against: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="ENGINES",
-            help=f"Engines to compare with: {', '.join(ONNX_PEERS)}.",
+            help=f"Engines to compare with: {', '.join(ONNX_PEERS)}. Repeatable, or a list with commas.",
             show_default=False,
         ),
     ] = None,
@@ -97,10 +97,10 @@ def bench(
     \b
       graphwright bench model.om
       graphwright bench model.onnx --shape x:1,3,224,224 --threads 2
-      graphwright bench model.onnx --against openvino --json result.json
+      graphwright bench model.onnx --against onnxruntime,openvino --json result.json
       graphwright bench model.onnx --per-task --top 10
     """
-    peers = _peers(against, model)
+    peers = _peers(against or (), model)
     require_folder(json_file, "--json")
     compiled = (replace(flags, shape=None) if symbolic else flags).open(model, options)
     _refuse_containers(compiled)
@@ -135,8 +135,8 @@ def _refuse_containers(model: Model) -> None:
     faults.raise_if_any()
 
 
-def _peers(against: str | None, model: Path) -> list[str]:
-    peers = [name.strip() for name in against.split(",")] if against else []
+def _peers(against: Sequence[str], model: Path) -> list[str]:
+    peers = [name.strip() for given in against for name in given.split(",") if name]
     for name in peers:
         if name not in ONNX_PEERS:
             raise typer.BadParameter(

@@ -97,7 +97,7 @@ def bench(
     \b
       graphwright bench model.om
       graphwright bench model.onnx --shape x:1,3,224,224 --threads 2
-      graphwright bench model.onnx --against onnxruntime,openvino --json result.json
+      graphwright bench model.onnx --against openvino --json result.json
       graphwright bench model.onnx --per-task --top 10
     """
     peers = _peers(against or (), model)

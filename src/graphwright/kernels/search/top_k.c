@@ -16,10 +16,12 @@ GW_INLINE uint64_t bits_of(const char *p, int64_t size) {
     }
 }
 
-/* The number of exponent bits of a float of 2 bytes (f16), 4 or 8, from which the bits of infinity follow;
- * size 3 stands for bf16. */
-GW_INLINE uint64_t infinity_of(int64_t size) {
-    switch (size) {
+/* The bytes of an element. Its code is this number too, except that of bf16, which is 3. */
+GW_INLINE int64_t bytes_of(int64_t code) { return code == 3 ? 2 : code; }
+
+/* The bits of infinity as a float of a code. */
+GW_INLINE uint64_t infinity_of(int64_t code) {
+    switch (code) {
     case 2: return 0x7c00;
     case 3: return 0x7f80;
     case 4: return 0x7f800000;
@@ -28,14 +30,14 @@ GW_INLINE uint64_t infinity_of(int64_t size) {
 }
 
 /* A key with the order of the elements, largest first. */
-GW_INLINE uint64_t key_of(uint64_t bits, int64_t kind, int64_t size, int64_t largest) {
-    const int64_t width = size == 3 ? 16 : 8 * size;
+GW_INLINE uint64_t key_of(uint64_t bits, int64_t kind, int64_t code, int64_t largest) {
+    const int64_t width = 8 * bytes_of(code);
     const uint64_t sign = (uint64_t)1 << (width - 1), all = sign | (sign - 1);
     uint64_t key = bits;
     if (kind == SIGNED) {
         key = bits ^ sign;
     } else if (kind == FLOAT) {
-        if ((bits & ~sign) > infinity_of(size))
+        if ((bits & ~sign) > infinity_of(code))
             key = all;
         else if ((bits & ~sign) == 0)
             key = sign;
@@ -73,7 +75,7 @@ static uint64_t find_kth(const ranking *r, int64_t *equal) {
 }
 
 /* Keeps the k best entries. */
-static void part_begin(ranking *r) {
+static void keep_best(ranking *r) {
     int64_t equal, count = 0;
     const uint64_t kth = find_kth(r, &equal);
     for (int64_t i = 0; i < r->count; i++) {
@@ -109,11 +111,11 @@ GW_INLINE void keep(ranking *r, uint64_t key, int64_t index) {
     }
     r->kept[r->count++] = (entry){key, index};
     if (r->count == r->most && r->k < r->count)
-        part_begin(r);
+        keep_best(r);
 }
 
 GW_INLINE void scan_any(ranking *r, int64_t kind, int64_t code) {
-    const int64_t size = code == 3 ? 2 : code;
+    const int64_t size = bytes_of(code);
     for (int64_t i = 0; i < r->length; i++) {
         const uint64_t key = key_of(bits_of(r->x + i * r->step, size), kind, code, r->largest);
         if (!r->is_cut || key > r->above)
@@ -149,7 +151,7 @@ GW_INLINE vu load_dense(const char *p, int64_t size) {
 
 /* Keys of a vector of elements, as in key_of. */
 GW_INLINE vu keys_of(vu bits, int64_t kind, int64_t code, int64_t largest) {
-    const int64_t width = code == 3 ? 16 : 8 * code;
+    const int64_t width = 8 * bytes_of(code);
     const uint32_t sign = (uint32_t)1 << (width - 1), all = sign | (sign - 1);
     vu keys = kind == UNSIGNED ? bits : bits ^ sign;
     if (kind == FLOAT) {
@@ -161,7 +163,7 @@ GW_INLINE vu keys_of(vu bits, int64_t kind, int64_t code, int64_t largest) {
 }
 
 GW_INLINE void scan_dense(ranking *r, int64_t kind, int64_t code) {
-    const int64_t size = code == 3 ? 2 : code;
+    const int64_t size = bytes_of(code);
     int64_t i = 0;
     for (; i + VL <= r->length; i += VL) {
         const vu keys = keys_of(load_dense(r->x + size * i, size), kind, code, r->largest);
@@ -185,7 +187,7 @@ GW_INLINE void scan_dense(ranking *r, int64_t kind, int64_t code) {
 
 /* Scans a row of elements of one kind and code, which are constants here. */
 GW_INLINE void scan_of(ranking *r, int64_t kind, int64_t code) {
-    if (code < 8 && r->step == (code == 3 ? 2 : code))
+    if (code < 8 && r->step == bytes_of(code))
         scan_dense(r, kind, code);
     else
         scan_any(r, kind, code);
@@ -246,7 +248,7 @@ static entry *sort(entry *from, entry *room, int64_t count, int64_t bytes) {
 
 GW_KERNEL(gw_top_k) {
     const struct top_k_args *a = top_k_args(arg);
-    const int64_t kind = a->kind, code = a->code, size = code == 3 ? 2 : code;
+    const int64_t kind = a->kind, code = a->code, size = bytes_of(code);
     const int64_t count = a->count, inner = a->inner, k = a->k;
     const int64_t most = k + (k > SPARE ? k : SPARE);
     for (int64_t row = begin; row < end && k > 0; row++) {
@@ -264,7 +266,7 @@ GW_KERNEL(gw_top_k) {
                      .most = most};
         scan(&r, kind, code);
         if (r.count > k)
-            part_begin(&r);
+            keep_best(&r);
         const entry *best = sort(r.kept, r.kept + most, r.count, size);
         for (int64_t i = 0; i < k && i < r.count; i++) {
             indices[i * inner] = best[i].index;

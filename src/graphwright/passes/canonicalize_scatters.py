@@ -51,34 +51,40 @@ def _starts(m: Match) -> list[int] | None:
             return None
         first = int(positions.flat[0]) % size
         wanted = (first + np.arange(count)).reshape(-1, *(1,) * (depth - 1 - axis))
-        if not np.array_equal(positions % size, np.broadcast_to(wanted, positions.shape)):
+        if positions.shape[axis] != count or not (positions % size == wanted).all():
             return None
         starts.append(first)
     return starts
 
 
 def _columns(indices: Value, module: Module) -> list[Array]:
-    """For each axis, the positions along it in all index tuples; none if they are computed or empty."""
+    """For each axis, the positions along it in the index tuples, of which axes that an Expand repeats have
+    one; none if they are computed or empty.
+    """
     source, last = indices.producer, len(indices.type.dims) - 1
     parts = [indices]
     if source is not None and isinstance(source.op, Concat) and source.op.axis % (last + 1) == last:
         parts = [value for value in source.inputs if value is not None]
-    arrays = [_expanded(value, module) for value in parts]
+    arrays = [_before_expand(value, module) for value in parts]
     known = [array for array in arrays if array is not None and array.size]
-    return [column for array in known for column in np.moveaxis(array, -1, 0)] if known == arrays else []
+    if len(known) < len(arrays):
+        return []
+    return [column for array in known for column in np.moveaxis(array, -1, 0)]
 
 
-def _expanded(value: Value, module: Module) -> Array | None:
-    """The elements of ``value`` if it is an expanded constant. Expanding makes a view, not a copy."""
+def _before_expand(value: Value, module: Module) -> Array | None:
+    """The elements of ``value`` if it is an expanded constant, with size 1 along the axes that an Expand
+    repeats.
+    """
     source = value.producer
     if source is None or not isinstance(source.op, Expand | Unsqueeze):
         return constant_array(value, module)
-    array = _expanded(source.operand(0), module)
+    array = _before_expand(source.operand(0), module)
     if array is None or len(source.inputs) > 1:
         return None
     if isinstance(source.op, Unsqueeze):
         return np.expand_dims(array, source.op.axes or ())
-    return np.broadcast_to(array, value.type.sizes)
+    return array.reshape(*(1,) * (len(value.type.dims) - array.ndim), *array.shape)
 
 
 def _assigned(b: Builder, m: Match) -> Value:

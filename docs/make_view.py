@@ -13,7 +13,7 @@ from tests.view.browser import browser
 from tests.view.support import encoder
 
 TARGET = Path(__file__).with_name("view.png")
-COLOURS = 48
+COLORS = 48
 """Of the picture: it has few, and is small with them."""
 PAGE = "graphwright.page"
 
@@ -29,7 +29,7 @@ def main() -> None:
         tab.run(f"{PAGE}.search('layer.1/mlp/Gelu')")
         tab.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         picture = Image.open(io.BytesIO(tab.screenshot()))
-        picture.convert("RGB").quantize(COLOURS).save(TARGET, optimize=True)
+        picture.convert("RGB").quantize(COLORS).save(TARGET, optimize=True)
 
 
 if __name__ == "__main__":

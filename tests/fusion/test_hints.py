@@ -99,7 +99,7 @@ PRODUCT = (
         ("ab", Code.PROLOGUE, "MatMul reads its operands from memory"),
         ("bc", Code.EPILOGUE_REDUCTION, "a reduction needs whole rows; the contraction stores tiles"),
         ("bd", Code.PROLOGUE, "MatMul reads its operands from memory"),
-        ("ae", Code.NOT_NEIGHBOURS, "neither reads the other's result"),
+        ("ae", Code.NOT_ADJACENT, "neither reads the other's result"),
     ],
 )
 def test_a_group_that_no_kernel_computes(nodes: str, code: Code, why: str) -> None:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(browser_path() is None, reason=f"none of {', '.j
 
 PAGE = "graphwright.page"
 VIEW = f"{PAGE}.view"
-COLOURS = f"""(() => {{
+COLORS = f"""(() => {{
   const {{canvas, context}} = {VIEW};
   const pixels = new Uint32Array(context.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
   return new Set(pixels).size;
@@ -92,7 +92,7 @@ def inside(inner: dict[str, Any], frame: dict[str, Any]) -> bool:
 
 
 def test_it_is_painted_and_asks_for_nothing(page: Browser) -> None:
-    assert page.run(COLOURS) > 4
+    assert page.run(COLORS) > 4
     assert page.run(
         "[...document.querySelectorAll('#stages button')].map((each) => each.textContent)"
     ) == list(NAMES)
@@ -168,7 +168,7 @@ def test_colors_by_number(page: Browser) -> None:
     for overlay in ("bytes", "predicted_ns"):
         page.run(f"{VIEW}.recolor('{overlay}')")
         page.run(f"{VIEW}.paint()")
-        assert page.run(COLOURS) > 3
+        assert page.run(COLORS) > 3
         assert "darkest" in page.run("document.querySelector('.legend').textContent")
 
 
@@ -197,7 +197,7 @@ def test_a_stage_beside_leaves_the_middle_where_it_is(page: Browser) -> None:
 
 def test_a_page_prints_as_pdf(page: Browser) -> None:
     page.run(f"{VIEW}.print(true)")
-    assert page.run(COLOURS) > 4 and page.run(f"{VIEW}.canvas.width") == 1600
+    assert page.run(COLORS) > 4 and page.run(f"{VIEW}.canvas.width") == 1600
     page.run(f"{VIEW}.print(false)")
     assert page.pdf().startswith(b"%PDF")
 

@@ -128,7 +128,7 @@ class Hints:
         first = nodes[0]
         second = next(node for node in nodes if kernel[node] is not kernel[first])
         why = "neither reads the other's result"
-        self._refuse(group, first.location, second.location, Code.NOT_NEIGHBOURS, why)
+        self._refuse(group, first.location, second.location, Code.NOT_ADJACENT, why)
 
     def _refuse(self, group: str, first: str, second: str, code: Code, why: str) -> None:
         message = f"cannot share a kernel, as the hinted group {group!r} requires: {why} [{code.value}]"
@@ -140,7 +140,7 @@ class Hints:
             if len({*found}) > 1:
                 first, second = _apart(found)
                 why = "they are in different graphs, such as two branches or a loop body"
-                self._refuse(group, first, second, Code.NOT_NEIGHBOURS, why)
+                self._refuse(group, first, second, Code.NOT_ADJACENT, why)
         self._faults.raise_if_any()
 
 

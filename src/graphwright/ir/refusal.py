@@ -151,8 +151,8 @@ class Code(enum.StrEnum):
         "simplification combined nodes with different hints into one op",
         "give them the same hint, or remove one",
     )
-    NOT_NEIGHBOURS = (
-        "FUSE_NOT_NEIGHBOURS",
+    NOT_ADJACENT = (
+        "FUSE_NOT_ADJACENT",
         "no value passes from one node to the other: only adjacent nodes are merged",
         "add the nodes between them to the group",
     )

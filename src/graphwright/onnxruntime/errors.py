@@ -80,7 +80,7 @@ class EPFail(Status, code=11, label="EP_FAIL"):
 
 
 class ModelLoadCanceled(Status, code=12, label="MODEL_LOAD_CANCELED"):
-    """Loading was cancelled. Never raised here."""
+    """Loading was canceled. Never raised here."""
 
 
 class ModelRequiresCompilation(Status, code=13, label="MODEL_REQUIRES_COMPILATION"):

@@ -14,7 +14,7 @@ from graphwright.profiling.totals import totals_of
 from graphwright.runtime.description import duration_text
 from graphwright.runtime.events.recording import Events
 from graphwright.support.event_sink import EventKind
-from graphwright.support.offline_page import COLOURS, OTHER_COLOUR, legend, offline_page
+from graphwright.support.offline_page import COLORS, OTHER_COLOR, legend, offline_page
 
 _STYLE: Final = """
 th:not(:first-child), td:not(:first-child) { text-align: right; white-space: nowrap }
@@ -70,8 +70,8 @@ def _timeline(events: Events, names: Mapping[int, str]) -> Iterator[str]:
 def _colors(events: Events) -> dict[str, str]:
     """Colors for the kernels that take longest; all others share one color."""
     kernels = [row.name for row in sorted_rows(rows_of(events, "kernel"), "self") if row.calls]
-    found = dict(zip(kernels, COLOURS, strict=False))
-    return {**found, _OTHERS: OTHER_COLOUR} if len(kernels) > len(COLOURS) else found
+    found = dict(zip(kernels, COLORS, strict=False))
+    return {**found, _OTHERS: OTHER_COLOR} if len(kernels) > len(COLORS) else found
 
 
 def _bar(piece: Any, start: int, length: int, tasks: Sequence[TaskFacts], colors: Mapping[str, str]) -> str:
@@ -80,6 +80,6 @@ def _bar(piece: Any, start: int, length: int, tasks: Sequence[TaskFacts], colors
     number = int(piece["id"])
     text = f"{tasks[number].source} ({tasks[number].kernel})" if tasks else f"task {number}"
     took = duration_text(int(piece["end"] - piece["start"]))
-    color = colors.get(tasks[number].kernel if tasks else "", OTHER_COLOUR)
+    color = colors.get(tasks[number].kernel if tasks else "", OTHER_COLOR)
     shape = f'<rect x="{left:.3f}" y="0" width="{width:.3f}" height="24" fill="{color}">'
     return f"{shape}<title>{html_text(f'{text}: {took}')}</title></rect>"

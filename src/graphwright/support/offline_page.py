@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-COLOURS: Final = (
+COLORS: Final = (
     "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#ff9da7", "#9c755f",
     "#86bcb6", "#d37295", "#a0cbe8",
 )  # fmt: skip
 """The colors that distinguish things in a picture."""
-OTHER_COLOUR: Final = "#79706e"
+OTHER_COLOR: Final = "#79706e"
 _STYLE: Final = """
 :root {
   color-scheme: light dark;

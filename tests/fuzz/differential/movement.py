@@ -84,7 +84,7 @@ def reshape(g: Draft, op: str) -> None:
 
 
 def fed_shape(g: Draft, dims: tuple[Any, ...]) -> Value:
-    """A fed target: a random factorisation, at times with -1."""
+    """A target shape given as input: random factors of the number of elements, one of them sometimes -1."""
     rank = g.pick(1, 2, 3)
 
     def target(rng: np.random.Generator, _: tuple[int, ...], sizes: Sizes) -> Array:

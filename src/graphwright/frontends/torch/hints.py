@@ -69,6 +69,6 @@ def refuse_split_groups(parts: Iterable[fx.Graph], left: Mapping[fx.Node, str]) 
 
 
 def _add(faults: Collector, group: str, first: str, second: str, why: str) -> None:
-    code = Code.NOT_NEIGHBOURS.value
+    code = Code.NOT_ADJACENT.value
     message = f"cannot share a kernel, as the hinted group {group!r} requires: {why} [{code}]"
     faults.add("fusion-hint", message, f"{first} and {second}", f"change or remove the hint {KEY}")

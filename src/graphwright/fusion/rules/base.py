@@ -33,8 +33,8 @@ COMMON: Final[tuple[Check, ...]] = (
     row_functions_stay_apart,
 )
 """The constraints that all built-in rules have."""
-NEIGHBOURS, ALL = 2, 3
-"""Values of the option ``opt_level``: from ``NEIGHBOURS`` on, loops are merged with loops, and from ``ALL``
+LOOP_FUSION, ALL = 2, 3
+"""Values of the option ``opt_level``: from ``LOOP_FUSION`` on, loops are merged with loops, and from ``ALL``
 on also with library kernels.
 """
 
@@ -62,7 +62,7 @@ class FusionRule:
     check: Check = always
     edit: Kind = Kind.MERGE
     constraints: tuple[Check, ...] = COMMON
-    level: int = NEIGHBOURS
+    level: int = LOOP_FUSION
 
     def reasons_against(self, candidate: Candidate) -> Refusal | str | None:
         """Why ``candidate``, which is legal, should not be merged."""

@@ -9,7 +9,7 @@ from typing import Final
 from graphwright.ir.names import html_text
 from graphwright.memory.timeline import PlacedBuffer, Timeline
 from graphwright.runtime.memory_use import Memory, ProgramMemory
-from graphwright.support.offline_page import COLOURS, OTHER_COLOUR, legend, offline_page
+from graphwright.support.offline_page import COLORS, OTHER_COLOR, legend, offline_page
 from graphwright.tools.console import bytes_text
 from graphwright.tools.reports.memory_advice import Advice, peak_without, sources_text
 from graphwright.tools.reports.memory_tables import shapes_text, totals
@@ -174,10 +174,10 @@ def scopes_of(buffers: Sequence[PlacedBuffer]) -> dict[int, str]:
     cut = {number: path[:1] for number, path in paths.items()}
     for depth in range(2, deepest + 1):
         finer = {number: path[:depth] for number, path in paths.items()}
-        if len(set(finer.values())) > len(COLOURS):
+        if len(set(finer.values())) > len(COLORS):
             break
         cut = finer
-    shown = list(dict.fromkeys(cut.values()))[: len(COLOURS)]
+    shown = list(dict.fromkeys(cut.values()))[: len(COLORS)]
     named = {number: ".".join(path) if path in shown else _OTHERS for number, path in cut.items()}
     return {b.number: "scratch" if b.is_scratch else named[b.number] for b in buffers}
 
@@ -190,8 +190,8 @@ def _path(name: str) -> tuple[str, ...]:
 
 def _colors(scopes: Iterable[str]) -> dict[str, str]:
     named = [scope for scope in dict.fromkeys(scopes) if scope not in ("scratch", _OTHERS)]
-    found = {scope: COLOURS[k % len(COLOURS)] for k, scope in enumerate(named)}
-    return {**found, "scratch": _SCRATCH, _OTHERS: OTHER_COLOUR}
+    found = {scope: COLORS[k % len(COLORS)] for k, scope in enumerate(named)}
+    return {**found, "scratch": _SCRATCH, _OTHERS: OTHER_COLOR}
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

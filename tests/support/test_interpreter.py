@@ -26,13 +26,13 @@ def test_no_process_is_started_for_compilers_and_variants(monkeypatch: pytest.Mo
     started: list[object] = []
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert all(sys.executable not in command for command, _ in toolchain._commands(""))
-    monkeypatch.setattr(
-        "graphwright.runtime.dispatch.background_build.subprocess.Popen", lambda *a, **k: started.append(a)
-    )
     builder = gw.GraphBuilder()
     x = builder.input("x", "f32", ("N", 3))
     builder.output("twice", builder(Add(), x, x))
     model = builder.compile(gw.CompileOptions(specialize="hot"))
+    monkeypatch.setattr(
+        "graphwright.runtime.dispatch.background_build.subprocess.Popen", lambda *a, **k: started.append(a)
+    )
     for _ in range(100):
         (result,) = model(np.ones((2, 3), np.float32))
     np.testing.assert_array_equal(result, np.full((2, 3), 2, np.float32))

@@ -32,10 +32,10 @@ CONV: Final = P(Conv, X, W, BIAS, where=_is_plain)
 def _has_more_windows(m: Match) -> str | None:
     window, image = m[W].type.sizes[2:], m[X].type.shape
     if image is None or image[2:] != window:
-        return f"a window of {_text(window)} on {m[X].type}"
+        return f"the {_text(window)} window does not have the size of the image {m[X].type}"
     steps = m.op(CONV).dilations or (1,) * len(window)
     is_dilated = any(size > 1 and step > 1 for size, step in zip(window, steps, strict=True))
-    return "a dilated window of the size of the image" if is_dilated else None
+    return "the window has the size of the image, but is dilated" if is_dilated else None
 
 
 def _text(window: tuple[int, ...]) -> str:

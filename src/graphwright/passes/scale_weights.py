@@ -45,7 +45,10 @@ def _refusal(m: Match) -> Refusal | None:
     pixels = nominal(product(image.type.dims[2:]), m.module.symbols)
     features = m[W].type.sizes[0]
     if pixels < PIXELS_PER_FEATURE * features:
-        return Refusal(Code.SCALE_COST, f"{pixels} pixels are few beside weights for {features} channels")
+        return Refusal(
+            Code.SCALE_COST,
+            f"an image of {pixels} pixels is small compared to weights for {features} channels",
+        )
     apart = conflict(m.sources, m.module.hints)
     return None if apart is None else Refusal(Code.SCALE_HINT, apart)
 

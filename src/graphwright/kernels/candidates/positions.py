@@ -43,7 +43,7 @@ def range_(node: Node[Range], context: Context) -> Launch | str:
         return "its bounds are computed at run time"
     start, _, step = op.bounds
     if isinstance(start, float) or isinstance(step, float):
-        return "a range of fractions"
+        return "its start or step is not an integer"
     builder = KernelBuilder(node, context)
     count = node.output.type.elements
     value = Position(builder.size(start) + symbol("i") * builder.size(step))

@@ -54,7 +54,7 @@ def _product(node: Node) -> _Product | str:
     batches, a_batch, b_batch = batch
     of_a, of_b = _zero_steps(a_zero, m, a_batch, a_dims[:-2]), _zero_steps(b_zero, n, b_batch, b_dims[:-2])
     if of_a is None or of_b is None:
-        return "zero points that are broadcast along some axes"
+        return "its zero points are broadcast along some axes"
     return _Product(batches, m, n, k, a_batch, b_batch, of_a, of_b)
 
 

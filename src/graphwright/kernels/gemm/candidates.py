@@ -49,7 +49,7 @@ def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
         return f"no GEMM for {a.type.dtype}"
     epilogue = call.epilogue
     if epilogue.bias is not None and len(b.type.dims) == 1:
-        return "a bias per row"
+        return "its bias has one element per row, not per column"
     a_shape, b_shape = _matrices(a.type.dims, b.type.dims)
     m, k, n = a_shape[-2], a_shape[-1], b_shape[-1]
     batch = two_batch_axes(a_shape[:-2], b_shape[:-2])
@@ -187,7 +187,7 @@ def two_batch_axes(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> BatchAxes | str:
         else:
             axes.append((size, step_a, step_b))
     if len(axes) > 2:
-        return "operands broadcast along more than two batch axes"
+        return "its operands are broadcast along more than two batch axes"
     (n0, a0, b0), (n1, a1, b1) = [(1, 0, 0)] * (2 - len(axes)) + axes
     return (n0, n1), (a0, a1), (b0, b1)
 

@@ -17,7 +17,7 @@ def pairwise_coupling(node: Node[PairwiseCoupling], context: Context) -> Launch 
     """Computes row by row."""
     op, x, y = node.op, node.operand(0), node.output
     if op.classes > coupling.MAX_CLASSES:
-        return f"more than {coupling.MAX_CLASSES} classes"
+        return f"it has more than {coupling.MAX_CLASSES} classes"
     args = coupling.CouplingArgs(x.type.dims[0], op.classes, MAX_ITERATIONS, double_bits(TOLERANCE))
     return Launch(
         KernelRef(coupling.SYMBOL),

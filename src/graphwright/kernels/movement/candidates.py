@@ -38,7 +38,7 @@ def _launch(copy: CopyNd, target: Value, source: Value, context: Context) -> Lau
 
 
 def _too_deep(*ranks: int) -> str | None:
-    return f"more than {MAX_RANK} axes" if max(ranks) > MAX_RANK else None
+    return f"it has more than {MAX_RANK} axes" if max(ranks) > MAX_RANK else None
 
 
 @candidate(Identity)

@@ -116,7 +116,7 @@ def resize_by_taps(node: Node[Resize], context: Context) -> Run | Alias | str:
     found = [(axis, op.taps(axis, *pair)) for axis, pair in enumerate(sizes)]
     passes = [(axis, taps) for axis, taps in found if taps is not None]
     if 0 in x.type.dims:
-        return "nothing to interpolate"
+        return "its input is empty"
     if not passes:
         return Alias(x)
     dtype = _wide(x.type.dtype) if op.mode != "nearest" else x.type.dtype

@@ -232,6 +232,12 @@ def test_help_has_examples_and_fits_80_columns(monkeypatch: pytest.MonkeyPatch) 
     assert graphwright("--version").stdout.strip()
 
 
+def test_help_breaks_lines_only_at_the_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = graphwright("run", "--help").stdout.splitlines()
+    assert any("0 and 1 for integers. The same --seed gives the same inputs." in line for line in shown)
+
+
 def test_ranges_are_kept_shown_and_checked(model: Path) -> None:
     assert graphwright("compile", model, "-o", "ranged.om", "--shape", "x:N=2..16%2,4").exit_code == 0
     shown = graphwright("inspect", "ranged.om")

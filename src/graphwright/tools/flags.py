@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import re
 import shutil
 import sys
 import tempfile
@@ -74,9 +75,17 @@ def _with_flags(command: Callable[..., None], options: Sequence[Any]) -> Callabl
             command(**read, options=options)
 
     parameters += added
+    wrapped.__doc__ = unwrapped(command.__doc__)
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
     wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapped
+
+
+def unwrapped(help_text: str | None) -> str:
+    """``help_text`` with each paragraph in one line, as typer breaks lines at the width of the terminal but
+    keeps line breaks. Indented lines, such as examples, stay lines.
+    """
+    return re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.cleandoc(help_text or ""))
 
 
 def _is_group(annotation: Any) -> bool:

@@ -209,17 +209,15 @@ def fuse(
 ) -> None:
     """Fuse the operators of an ONNX model, and write an ONNX model that every engine can run.
 
-    \b
+    Fused operators are functions in the model, of the domain graphwright.fused, named after their operators.
+
     [bold]Examples[/bold]
 
-    \b
       graph-autofusion --input model.onnx --output model_fused.onnx
       graph-autofusion -i model.onnx -o for_openvino.onnx --inline
       graph-autofusion -i model.onnx -o fused.onnx --library
       graph-autofusion -i model.onnx -o fused.onnx --measure --shape x:1,3,224,224
       graph-autofusion -i model.onnx -o fused.onnx --standalone
-
-    Fused operators are functions in the model, of the domain graphwright.fused, named after their operators.
     """
     outputs = replace(outputs, library=outputs.has_library or measuring.measure)
     target = outputs.target(model)

@@ -91,10 +91,8 @@ def bench(
     Each engine runs in its own process. The engines take turns, round by round, while the others are stopped;
     a ratio is the median of the rounds' ratios, with quartiles. Above 1, graphwright is faster.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright bench model.om
       graphwright bench model.onnx --shape x:1,3,224,224 --threads 2
       graphwright bench model.onnx --against openvino --json result.json

@@ -23,10 +23,8 @@ app = typer.Typer(add_completion=False, no_args_is_help=True)
 def cache() -> None:
     """Show or clear the caches of compiled kernels, programs and tuning results; explain cache misses.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright cache stats
       graphwright cache list
       graphwright cache explain model.onnx --shape x:1,3,224,224
@@ -39,10 +37,8 @@ def cache() -> None:
 def stats(*, options: Options) -> None:
     """Show the folders, number and size limits of cached kernels, programs and tuning results.
 
-    \b
     [bold]Example[/bold]
 
-    \b
       graphwright cache stats --cache-dir /var/cache/kernels
     """
     kernels, programs = KernelCache(options), ProgramCache(options)
@@ -63,10 +59,8 @@ def stats(*, options: Options) -> None:
 def list_programs(*, options: Options) -> None:
     """List the cached programs compiled by torch.compile, the most recently used first.
 
-    \b
     [bold]Example[/bold]
 
-    \b
       graphwright cache list
     """
     rows = [
@@ -84,10 +78,8 @@ def list_programs(*, options: Options) -> None:
 def explain(model: ModelPath, flags: CompileFlags, *, options: Options) -> None:
     """Show whether the kernels of a model are cached and, if not, what changed. Compiles the model.
 
-    \b
     [bold]Example[/bold]
 
-    \b
       graphwright cache explain model.onnx --shape x:1,3,224,224 --isa v3
     """
     if is_package(model):
@@ -120,10 +112,8 @@ def _why(source: str, options: Options) -> str:
 def clear(*, options: Options) -> None:
     """Delete all cached kernels, programs and tuning results; later compilations create them again.
 
-    \b
     [bold]Example[/bold]
 
-    \b
       graphwright cache clear
     """
     dropped = KernelCache(options).clear() + ProgramCache(options).clear() + forget(options)

@@ -41,10 +41,8 @@ def calibrate(
     It takes some seconds and needs a C compiler. The result of a compilation depends on the rates; without
     them it is the same on every machine.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright calibrate
       graphwright calibrate --show
       graphwright calibrate --reset

@@ -70,10 +70,8 @@ def check(
     square error, of graphwright and, if it is installed, of ONNX Runtime. The exit status is 1 if
     graphwright's largest error exceeds the tolerance.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright check model.onnx
       graphwright check model.onnx --shape x:1,3,224,224 --tolerance 1e-5
       graphwright check model.om --onnx model.onnx -i inputs.npz

@@ -102,10 +102,11 @@ def compile(
 ) -> None:
     """Compile a model to a package, which runs without a compiler.
 
-    \b
+    Dimensions without a given size stay dynamic: the package runs every shape that the model allows. Gears
+    (shape buckets) are shapes with static programs of their own.
+
     [bold]Examples[/bold]
 
-    \b
       graphwright compile model.onnx -o model.om
       graphwright compile model.onnx -o model.om --shape x:1,3,224,224
       graphwright compile model.onnx -o model.om --shape x:N=1..16,3,64..512%32,?
@@ -118,10 +119,6 @@ def compile(
       graphwright compile model.onnx --shape x:1,3,224,224 --tune 60
       graphwright compile model.onnx --emit-sources kernels
       graphwright compile model.onnx --plugin my_ops.py --plugin my_rules.py
-
-    Dimensions without a given size stay dynamic: the package runs every shape that the model allows.
-
-    Gears (shape buckets) are shapes with static programs of their own.
     """
     target = files.target(model, prints=passes.prints)
     if flags.shape and is_package(model):

@@ -16,10 +16,8 @@ app = typer.Typer(add_completion=False, no_args_is_help=True)
 def debug() -> None:
     """Find the pass, kernel or node that makes the results of a model wrong.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright debug bisect model.onnx -o fault
       graphwright debug nan model.onnx -i inputs.npz
       graphwright debug compare model.om model.onnx --with onnxruntime

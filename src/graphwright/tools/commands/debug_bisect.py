@@ -60,10 +60,8 @@ def bisect(
     is compared with the NumPy references of its nodes, on the operands that it had. The exit status is 1 if
     an output exceeds the tolerance.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright debug bisect model.onnx
       graphwright debug bisect model.onnx -i inputs.npz -o fault
       graphwright debug bisect model.om --tolerance 1e-3

@@ -58,10 +58,8 @@ def compare(
     Intermediate values are compared if both runs have one of that name; values inside a fused kernel are
     not compared. The exit status is 1 if a value exceeds the tolerance.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright debug compare old.om new.om
       graphwright debug compare model.om model.onnx --with onnxruntime
       graphwright debug compare model.onnx model.onnx --with fp64 --all

@@ -29,10 +29,8 @@ def nan(
     The model runs natively once, with its own kernels and memory plan; each value is copied after its task.
     The exit status is 1 if there is such a task.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright debug nan model.onnx -i inputs.npz
       graphwright debug nan model.om --shape x:1,3,224,224
     """

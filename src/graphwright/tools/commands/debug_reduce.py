@@ -89,10 +89,8 @@ def reduce(
     Delta debugging removes nodes and outputs. A cut edge becomes an input with the value of a run in f64;
     a value that depends on no input becomes an initializer.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright debug reduce model.onnx --when "python check.py {}" -o s.onnx
       graphwright debug reduce model.onnx --when "graphwright check {} -i {feeds}"
     """

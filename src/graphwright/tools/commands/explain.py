@@ -131,10 +131,8 @@ def explain(
     --shape gives them. --passes, --layouts, --shapes and --kernels show the other decisions, each on one
     screen.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright explain model.om
       graphwright explain model.onnx --why-not Conv_4 Add_7
       graphwright explain model.onnx --measure --shape x:1,3,224,224

@@ -113,10 +113,8 @@ def inspect(
 
     The memory is that of one run: the size of the arena, and its lower bound, the most bytes live at once.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright inspect model.om
       graphwright inspect model.om --shape x:1,3,224,224 --threads 2
       graphwright inspect model.om --ir low

@@ -79,10 +79,8 @@ def memory(
 
     Nothing runs without --measure. --shape sets dynamic dimensions; a range counts as its maximum.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright memory model.om --shape x:1,3,224,224
       graphwright memory model.onnx --shape x:1,3,224,224 --threads 1
       graphwright memory model.om --shape x:1,3,224,224 --measure

@@ -44,10 +44,8 @@ def plugins(
     A sample runs on one, two and three threads, which must give the same bits, and is compared with the op's
     NumPy reference; symbolic sizes get several values. The exit status is 1 if a sample fails.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright plugins my_ops.py my_rules.py
       graphwright plugins
     """

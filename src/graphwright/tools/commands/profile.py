@@ -104,10 +104,8 @@ def profile(
     Shows GFLOP/s of matrix multiplications and convolutions, GB/s of what tasks read and write, and the
     percentage of the roofline, the least time that the machine's rates allow for both.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright profile model.om
       graphwright profile model.onnx --shape x:1,3,224,224 --threads 1 --runs 100
       graphwright profile model.om --group source --sort roofline --top 10

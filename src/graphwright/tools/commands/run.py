@@ -45,10 +45,8 @@ def run(
     Inputs that are not given are random: standard normal, or 0 and 1 for integers. The same --seed gives the
     same inputs.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright run model.om --input x=image.npy -o result.npy
       graphwright run model.om -i inputs.npz -o results.npz
       graphwright run model.onnx --shape x:1,3,224,224 --seed 7

@@ -141,10 +141,8 @@ def view(
     the model, equal layers, a fused region. A selection is linked to the same nodes at other stages. A
     package contains only the last stages.
 
-    \b
     [bold]Examples[/bold]
 
-    \b
       graphwright view model.onnx
       graphwright view model.onnx -o model.html --shape x:1,3,224,224 --measure
       graphwright view model.onnx --stage fused --stage tasks

@@ -187,7 +187,7 @@ def runtime_edges(path: Path, known: Set[str]) -> set[str]:
     return {name if name in known else name.rpartition(".")[0] for name in names} & known
 
 
-def test_no_modules_import_each_other() -> None:
+def test_there_are_no_import_cycles() -> None:
     """There is no import cycle of any length; an import inside a function would hide one."""
     named = {module_name(path): path for path in FILES}
     edges = {name: runtime_edges(path, named.keys() - {name}) for name, path in named.items()}

@@ -64,7 +64,7 @@ def test_several_outputs_and_equal_sizes() -> None:
         model.run({"x": ones, "y": np.ones((3, 4), np.float32)})
 
 
-def test_faults_are_said() -> None:
+def test_invalid_calls_of_the_builder_are_rejected() -> None:
     b = gw.GraphBuilder()
     x = b.input("x", "f32", ("N", 4))
     with pytest.raises(ModelError, match="already taken"):

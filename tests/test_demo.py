@@ -95,7 +95,7 @@ def flooded(mask: np.ndarray) -> list[Box]:
     return boxes
 
 
-def test_boxes_come_line_by_line() -> None:
+def test_boxes_are_sorted_in_reading_order() -> None:
     a, b, c, d = Box(2, 0, 12, 9), Box(0, 50, 10, 90), Box(30, 5, 40, 20), Box(28, 70, 38, 99)
     assert detect.in_reading_order([d, b, c, a]) == [a, b, c, d]
 

@@ -59,7 +59,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
     assert gw.__version__ == importlib.metadata.version("graphwright")
 
 
-def test_names_that_are_not_there_are_said_once() -> None:
+def test_unknown_names_are_suggested_once() -> None:
     with pytest.raises(AttributeError, match="no attribute 'complie'"):
         gw.complie  # type: ignore[attr-defined]  # noqa: B018
     assert python("import graphwright as gw; gw.complie").stderr.count("Did you mean: 'compile'?") == 1

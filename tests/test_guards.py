@@ -156,7 +156,7 @@ def test_the_likely_sizes_need_no_other_form() -> None:
     assert compiled.stats()["cases"] == 3  # N == M, M == 1, N == 1
 
 
-def test_what_elements_decide_is_assumed_too() -> None:
+def test_data_dependent_sizes_are_assumed_equal_too() -> None:
     """The nonzero rows are added to a row of the same number of elements, or to a single element."""
     proto = model(
         [
@@ -174,7 +174,7 @@ def test_what_elements_decide_is_assumed_too() -> None:
         np.testing.assert_allclose(compiled.run(feed)["y"], session.run(None, feed)[0])
 
 
-def test_what_elements_decide_may_be_1_where_all_inputs_are_static(tmp_path: Path) -> None:
+def test_data_dependent_sizes_may_be_1_if_all_inputs_are_static(tmp_path: Path) -> None:
     """PyTorch exports EmbeddingBag in this way: slices of two rows, one of which may be a single element."""
     text = """<ir_version: 9, opset_import: ["": 17]>
         g (float[2, 6] a, int64[4] cuts) => (float[M, K] y) {
@@ -212,7 +212,7 @@ def test_sizes_that_have_to_be_numbers(
     assert sizes_that_break([parse_constraint(text) for text in guards], sizes) == expected
 
 
-def test_sizes_that_no_form_takes_are_refused_once() -> None:
+def test_sizes_that_no_form_accepts_are_rejected() -> None:
     """Each of N rows has a scale: if N is 1, no form of the model accepts more scales."""
     made = gw.compile(model([node("QuantizeLinear", "x scale", axis=0)], {"x": ["N", 4], "scale": ["M"]}))
     for rows in (6, 1):
@@ -222,7 +222,7 @@ def test_sizes_that_no_form_takes_are_refused_once() -> None:
         made(np.ones((1, 4), np.float32), np.ones(6, np.float32))
 
 
-def test_sizes_that_no_form_takes_are_refused_where_other_guards_are_left() -> None:
+def test_sizes_that_no_form_accepts_are_rejected_with_further_guards() -> None:
     """The form for one row requires one scale of it, and makes more assumptions about the scales of
     columns.
     """

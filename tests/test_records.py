@@ -103,7 +103,7 @@ def test_hashes_are_those_of_the_standard(kind: str) -> None:
         assert list(map(hash, ours)) == list(map(hash, theirs))
 
 
-def test_frozen_ones_refuse_and_others_take_assignments(kind: str) -> None:
+def test_only_records_that_are_not_frozen_allow_assignments(kind: str) -> None:
     if kind == "Empty":
         return
     for one in (each[0] for each in _both(kind)):

@@ -63,7 +63,7 @@ def test_sessions_are_those_of_onnxruntime(model: Path, form: str) -> None:
             np.testing.assert_array_equal(mine, wanted)
 
 
-def test_faults_are_said(model: Path) -> None:
+def test_invalid_arguments_of_run_are_rejected(model: Path) -> None:
     session = gw.InferenceSession(model)
     with pytest.raises(FeedError, match="there is no output 'sum'"):
         session.run(["sum"], feeds())

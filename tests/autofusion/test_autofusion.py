@@ -408,7 +408,7 @@ def test_a_broken_model_is_one_error_and_leaves_no_file(tmp_path: Path, content:
     assert sorted(tmp_path.iterdir()) == [source]
 
 
-def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path) -> None:
+def test_invalid_paths_are_rejected_before_the_model_is_compiled(tmp_path: Path) -> None:
     source = write_model(tmp_path / "m.onnx")
     assert run("-i", source, "-o", tmp_path / "no" / "out.onnx").exit_code == 2
     assert run("-i", source, "-o", source).exit_code == 2

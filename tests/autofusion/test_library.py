@@ -299,7 +299,7 @@ def test_threads_wait_asleep_where_all_nodes_are_of_the_library(library: Path) -
     assert options.get_session_config_entry(SPINNING) == "0"
 
 
-def test_the_users_word_on_spinning_is_kept(library: Path) -> None:
+def test_the_option_about_spinning_overrides_the_default(library: Path) -> None:
     options = ort.SessionOptions()
     options.add_session_config_entry(SPINNING, "1")
     options.register_custom_ops_library(str(library))
@@ -325,7 +325,7 @@ def check_three_programs(run: ort.InferenceSession) -> None:
     np.testing.assert_allclose(given, d / (1 + np.exp(-d)), rtol=1e-4)
 
 
-def test_what_needs_the_host_stays_outside(tmp_path: Path) -> None:
+def test_nodes_that_need_python_stay_outside_of_the_library(tmp_path: Path) -> None:
     fused = autofuse(model_of_three_programs(), Request(library=True))
     assert fused.operator_library is not None
     assert set(fused.operator_library.outside) == {"NonZero", "com.microsoft.FastGelu"}
@@ -476,9 +476,7 @@ def test_a_missing_compiler_is_one_error_and_leaves_no_file(tmp_path: Path) -> N
         autofuse(MODEL, Request(library=True), options=options)
 
 
-def test_of_the_sources_of_both_isas_the_named_one_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_source_named_in_the_error_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scratch, compiler = tmp_path / "scratch", tmp_path / "cc"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))

@@ -141,7 +141,7 @@ def test_the_example_runs(folder: Path) -> None:
     np.testing.assert_allclose([*map(float, elements.split()[:4])], wanted[0, :4], rtol=1e-4)
 
 
-def test_it_may_move(folder: Path, tmp_path: Path) -> None:
+def test_the_library_can_be_moved_and_replaced(folder: Path, tmp_path: Path) -> None:
     """The library works when it is moved before it is loaded, when its file is replaced later, and from
     another folder.
     """
@@ -178,7 +178,7 @@ def test_bytes_are_a_function_of_the_model(folder: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_an_isa_of_ones_own(isa: str, folder: Path, tmp_path: Path) -> None:
+def test_a_library_for_one_isa(isa: str, folder: Path, tmp_path: Path) -> None:
     onnx.save(source("relu"), tmp_path / "relu.onnx")
     done = fuse("-i", tmp_path / "relu.onnx", "-o", tmp_path / "m_relu.onnx", "--standalone", "--isa", isa)
     if done.exit_code:
@@ -448,7 +448,9 @@ def test_the_command_lists_the_file(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_it_goes_with_other_options(others: tuple[str, ...], folder: Path, tmp_path: Path) -> None:
+def test_standalone_can_be_combined_with_other_options(
+    others: tuple[str, ...], folder: Path, tmp_path: Path
+) -> None:
     onnx.save(source("relu"), tmp_path / "relu.onnx")
     done = fuse("-i", tmp_path / "relu.onnx", "-o", tmp_path / "m_relu.onnx", "--standalone", *others)
     assert done.exit_code == 0, done.output
@@ -493,7 +495,7 @@ def test_weights_of_the_source_are_not_written_over(tmp_path: Path) -> None:
     assert (tmp_path / "libout.so").read_bytes() == before
 
 
-def test_assumed_sizes_are_stated(tmp_path: Path) -> None:
+def test_the_command_states_the_assumed_sizes(tmp_path: Path) -> None:
     """If programs exist only for dimensions that agree, the command says so, and other shapes are an
     error.
     """

@@ -12,7 +12,7 @@ from graphwright.fusion.decisions import Verdict
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_a_pattern_is_a_model(name: str) -> None:
+def test_patterns_are_valid_onnx_models(name: str) -> None:
     onnx.checker.check_model(PATTERNS[name].model(), full_check=True)
 
 

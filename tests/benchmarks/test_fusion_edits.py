@@ -55,7 +55,7 @@ def test_selected_edits_keep_whole_ops_apart() -> None:
 @pytest.mark.parametrize(
     "name", ["gemm_gate", "rows_residual_layer_norm", "depthwise_silu", "floats_to_bytes"]
 )
-def test_both_sides_compute_the_same(name: str) -> None:
+def test_both_partitions_give_the_same_results(name: str) -> None:
     for edit in selected_edits(stage(name))[:1]:
         before, after = edit.compiled()
         assert len(before.executor.task_graph.tasks) > len(after.executor.task_graph.tasks)

@@ -47,13 +47,13 @@ def test_controls_are_ties_under_heavy_noise() -> None:
 
 
 @pytest.mark.parametrize(("log_ratio", "verdict"), [(-0.2, "faster"), (0.2, "slower"), (0.0, "tie")])
-def test_what_is_decided(log_ratio: float, verdict: str) -> None:
+def test_the_verdict_follows_from_the_ratio(log_ratio: float, verdict: str) -> None:
     made = estimate(noisy(log_ratio, 1))
     assert made.verdict == verdict
     assert abs(made.median - log_ratio) < HALF_WIDTH
 
 
-def test_noise_that_never_ends_is_undecided() -> None:
+def test_a_comparison_with_too_much_noise_is_undecided() -> None:
     made = estimate(noisy(0.02, 3, spread=1.0))
     assert made.verdict == "undecided"
     assert made.blocks == 140

@@ -14,7 +14,7 @@ from benchmarks.layers import Layer, decoder_layers, geometric_means, measure_la
 CONV = Layer("Conv", (1, 4, 9, 9), (6, 2, 3, 3), (1, 6, 4, 4), (("strides", (2, 2)), ("group", 2)))
 
 
-def test_work_in_closed_form() -> None:
+def test_the_work_of_a_layer_follows_its_formula() -> None:
     assert CONV.work == Work(2 * 6 * 4 * 4 * 2 * 3 * 3, 4 * (4 * 81 + 6 * 2 * 9 + 6 * 16))
     product = Layer("MatMul", (2, 3, 5), (2, 5, 7), (2, 3, 7), weights=False)
     assert product.work == Work(2 * 2 * 3 * 5 * 7, 4 * (30 + 70 + 42))

@@ -57,7 +57,7 @@ def test_batches_of_any_size_give_the_scores(
     np.testing.assert_allclose(scores, classified(x)[0], rtol=1e-5, atol=1e-7)
 
 
-def test_faults_are_told(programs: Path, package: Path, tmp_path: Path) -> None:
+def test_the_example_prints_errors(programs: Path, package: Path, tmp_path: Path) -> None:
     rows(COUNT).tofile(tmp_path / "x.bin")
     done = run(programs, "classify", package, tmp_path / "x.bin", f"{COUNT},{FEATURES - 1}")
     assert (done.returncode, done.stdout) == (1, b"")

@@ -19,7 +19,7 @@ LIBRARY = LIBRARY_FOLDER / "libgraphwright.so"
 
 
 @pytest.mark.parametrize("compiler", [["gcc", "-std=c99"], ["gcc", "-std=c11"], ["g++", "-std=c++11"]])
-def test_compilers_take_it_alone(compiler: list[str], tmp_path: Path) -> None:
+def test_the_header_compiles_alone_without_warnings(compiler: list[str], tmp_path: Path) -> None:
     source = tmp_path / f"alone.{'cpp' if compiler[0] == 'g++' else 'c'}"
     source.write_text("#include <graphwright.h>\n")
     flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", f"-I{INCLUDE_FOLDER}"]
@@ -36,7 +36,7 @@ def test_the_library_exports_what_it_declares() -> None:
     assert exported == declared
 
 
-def test_no_python_is_in_it() -> None:
+def test_the_library_needs_no_symbols_of_python() -> None:
     done = subprocess.run(
         ["nm", "-D", "--undefined-only", str(LIBRARY)], check=True, capture_output=True, text=True
     )

@@ -74,7 +74,7 @@ def test_a_changed_member_is_found(package: Path, tmp_path: Path) -> None:
         assert status == "package" and "was changed after it was written" in text, name
 
 
-def test_another_signature_is_none(package: Path, tmp_path: Path) -> None:
+def test_a_wrong_signature_is_untrusted(package: Path, tmp_path: Path) -> None:
     path = rebuilt(package, tmp_path / "other.om", {}, bytes(32))
     assert refused(path)[0] == "untrusted"
 

@@ -94,7 +94,7 @@ def test_results_of_one_run_stay_when_inputs_change(package: Path) -> None:
         check_scores(first, rows(4))
 
 
-def test_what_does_not_fit_is_refused(package: Path) -> None:
+def test_inputs_and_buffers_that_do_not_fit_are_rejected(package: Path) -> None:
     with Model(package) as model, Request(model) as request:
         with pytest.raises(CError, match="argument: input 'x' is not set"):
             check(C.gw_request_run(request.handle))
@@ -330,7 +330,7 @@ def test_runs_of_several_threads(package: Path) -> None:
         in_threads(work, range(8))
 
 
-def test_texts_belong_to_their_thread(package: Path) -> None:
+def test_error_texts_belong_to_their_thread(package: Path) -> None:
     with pytest.raises(CError, match="no-such-file"):
         Model("no-such-file.om")
     texts: list[bytes] = []

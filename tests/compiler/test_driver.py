@@ -23,7 +23,7 @@ def test_products_of_many_dynamic_sizes_are_refused_with_a_remedy() -> None:
         outer_product(40).compile()
 
 
-def test_the_remedy_helps() -> None:
+def test_the_remedy_in_the_error_works() -> None:
     model = outer_product(40).compile(shapes={f"x{k}": (1, 2) for k in range(30)})
     ones = np.ones((1, 2), np.float32)
     np.testing.assert_array_equal(*model(*[ones] * 40), np.full((40, 40), 2))

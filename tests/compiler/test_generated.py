@@ -33,7 +33,7 @@ def test_every_kernel_is_in_one_unit(unit_text: int, monkeypatch: pytest.MonkeyP
     assert max(sizes) <= sum(sizes) / len(units) + largest
 
 
-def test_units_do_not_depend_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_translation_units_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     before = generated._units(KERNELS)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
     assert generated._units(KERNELS) == before

@@ -165,7 +165,7 @@ def test_bytes_are_read_with_units(text: str, size: int, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("text", ["-1", "64MB", "MiB", "1e6", "0x10", "\u0661"])
-def test_other_texts_are_no_bytes(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_numbers_of_bytes_are_rejected(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHWRIGHT_MEMORY_BUDGET", text)
     with pytest.raises(OptionError, match="must be a number of bytes"):
         Options.from_environment()

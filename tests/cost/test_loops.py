@@ -51,7 +51,7 @@ def test_elements_at_computed_places_count_no_bytes() -> None:
     assert kernel_work(Kernel("k", (x, where, y), (), (body,)), V4).moved == 64 * 8 + 64 * 4
 
 
-def test_what_does_not_change_in_a_loop_is_free() -> None:
+def test_loop_invariant_values_cost_nothing() -> None:
     y = Buffer("y", F32, (64, 4096))
     row = apply("exp", apply("neg", Const(2.0, F32)))
 

@@ -55,13 +55,13 @@ def test_rates_and_sizes_of_caches_are_not_written_elsewhere(folder: str) -> Non
     assert not found, "put it in cost/machine.py, or say as a share of what stands there how large it is"
 
 
-def test_the_scan_finds_them(tmp_path: Path) -> None:
+def test_the_scan_finds_constants_with_units(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text('L2_BYTES = 1 << 20\nGFLOPS: Final = 117\nSHARE = 0.8\nnames = "a"\nTWICE = 2 * SHARE\n')
     assert [name for name, _ in constants(path)] == ["L2_BYTES", "GFLOPS", "SHARE"]
     assert RATE.search("GFLOPS") and RATE.search("LAUNCH_NS") and not RATE.search("LINES")
 
 
-def test_what_is_excused_is_there() -> None:
+def test_the_listed_constants_exist() -> None:
     there = {f"{p.relative_to(ROOT)}:{name}" for p in ROOT.rglob("*.py") for name, _ in constants(p)}
     assert WORK.keys() <= there

@@ -42,7 +42,7 @@ def test_bytes_come_from_the_caches_that_hold_them(moved: int, expected: int) ->
     assert stream_ns(moved, ROUND) == expected
 
 
-def test_weights_come_from_memory() -> None:
+def test_weights_are_read_at_the_bandwidth_of_memory() -> None:
     assert predict(Work(weights=500), ROUND) == 50
 
 
@@ -63,7 +63,7 @@ def test_sizes_that_are_known_at_run_time_give_the_same(n: int, m: int) -> None:
     assert evaluate(made, {"n": n, "m": m}) == predict(work(n, m), ROUND)
 
 
-def test_more_work_never_takes_less() -> None:
+def test_predicted_time_grows_with_work() -> None:
     for machine in MACHINES.values():
         times = [predict(Work(fmas=n, cycles=n, moved=4 * n), machine) for n in range(0, 1 << 24, 99_991)]
         assert times == sorted(times)

@@ -66,7 +66,7 @@ def test_the_right_column_runs(title: str, tmp_path: Path, monkeypatch: pytest.M
             exec(compile(code, f"{PAGE.name}: {code}", "exec"), names)
 
 
-def test_what_the_calls_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_rows_give_the_stated_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first rows of the table give the stated result: all outputs, one output by name, and the caller's
     memory.
     """

@@ -48,7 +48,7 @@ def test_the_dumps_are_what_the_page_says(made: dict[str, str]) -> None:
     assert "function conv_" in made["tasks"]
 
 
-def test_filling_replaces_blocks_alone() -> None:
+def test_filling_replaces_only_marked_blocks() -> None:
     page = "a\n<!-- dump one -->\n```c\nold\nold\n```\nb\n"
     assert filled(page, {"one": "new\n"}) == "a\n<!-- dump one -->\n```c\nnew\n```\nb\n"
     with pytest.raises(KeyError):

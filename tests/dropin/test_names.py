@@ -77,7 +77,7 @@ def test_methods_take_the_same_arguments() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_is_refused_says_why(name: str) -> None:
+def test_unsupported_names_raise_an_error_with_the_reason(name: str) -> None:
     """A rejected name can be imported and used in annotations; a call of it says what to use instead."""
     stand_in = getattr(our_state if hasattr(onnxruntime_pybind11_state, name) else ours, name)
     assert not isinstance(3, stand_in)

@@ -21,7 +21,7 @@ from .support import ROW, ROWS, copied, sums
 
 
 @pytest.mark.parametrize("form", ["proto", "bytes", "path", "session", "prepared"])
-def test_anything_that_is_a_model_is_prepared(form: str, tmp_path: Path) -> None:
+def test_prepare_accepts_every_form_of_a_model(form: str, tmp_path: Path) -> None:
     data = sums()
     (tmp_path / "m.onnx").write_bytes(data)
     source = {

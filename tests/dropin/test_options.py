@@ -94,7 +94,7 @@ def test_config_entries_are_stored(kind: str, what: str) -> None:
     same(lambda engine: entries(engine, "key", 3))
 
 
-def test_what_has_no_meaning_here_says_so() -> None:
+def test_options_without_a_meaning_here_raise_an_error() -> None:
     with pytest.raises(Unsupported, match="LoRA"):
         ours.RunOptions().add_active_adapter(None)
     with pytest.raises(TypeError, match=r"such as GraphOptimizationLevel\.ORT_ENABLE_ALL, not int"):

@@ -164,7 +164,7 @@ def of_two(**info: Any) -> bytes:
     ],
     ids=lambda source: None if isinstance(source, bytes) else str(type(source).__name__),
 )
-def test_what_cannot_be_loaded(source: Any) -> None:
+def test_models_that_cannot_be_loaded_raise_the_same_errors(source: Any) -> None:
     def load(engine: ModuleType) -> str:
         engine.InferenceSession(source)
         return "loaded"
@@ -293,7 +293,7 @@ def test_shapes_that_scripts_change(pair: dict[ModuleType, Any]) -> None:
     assert same(run)[1] == ["N", 3]
 
 
-def test_sizes_without_a_name_are_none() -> None:
+def test_sizes_without_a_name_are_shown_as_none() -> None:
     nodes = [helper.make_node("Relu", ["a"], [name]) for name in ("as_is", "named", "rankless")]
     nodes += [helper.make_node("Shape", ["a"], ["sizes"]), helper.make_node("Relu", ["z"], ["free"])]
     inputs = [("a", F32, ["batch size", None, -1, 5]), ("z", F32, None)]
@@ -325,7 +325,7 @@ def test_an_om_describes_itself(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, ROWS.reshape(1, 2, 3))
 
 
-def test_initializers_that_a_feed_replaces() -> None:
+def test_a_feed_can_replace_an_initializer() -> None:
     for engine in (ours, theirs):
         session = engine.InferenceSession(with_default())
         assert [arg.name for arg in session.get_inputs()] == ["a"]
@@ -353,7 +353,7 @@ def test_sizes_of_one_name_may_differ(outputs: str) -> None:
     assert same(lambda engine: sessions[engine].run(None, ranks)) == "InvalidArgument"
 
 
-def test_what_options_replace_in_a_model() -> None:
+def test_options_replace_sizes_and_initializers() -> None:
     def sized(engine: ModuleType) -> Any:
         options = engine.SessionOptions()
         options.add_free_dimension_override_by_name("N", 2)
@@ -497,7 +497,7 @@ def test_the_path_of_a_session_is_where_packages_look_for_it(tmp_path: Path) -> 
         assert not engine.InferenceSession(sums())._model_path
 
 
-def test_what_a_session_was_made_with() -> None:
+def test_a_session_returns_its_options() -> None:
     options = ours.SessionOptions()
     options.intra_op_num_threads = 1
     session = ours.InferenceSession(sums(), sess_options=options, disabled_optimizers=["x"])
@@ -569,7 +569,7 @@ def test_a_model_without_a_version() -> None:
     assert same(lambda engine: engine.InferenceSession(data).get_modelmeta().version) == 2**63 - 1
 
 
-def test_paths_that_are_none(tmp_path: Path) -> None:
+def test_invalid_paths_raise_errors(tmp_path: Path) -> None:
     with pytest.raises(state.InvalidArgument, match="the path is empty"):
         ours.InferenceSession("")
     with pytest.raises(state.InvalidProtobuf, match="File name too long"):

@@ -61,7 +61,7 @@ def test_types_of_a_session() -> None:
         Ours.get_output_type(session, "a")
 
 
-def test_the_rest_of_transformers_says_where_it_is() -> None:
+def test_unsupported_modules_of_transformers_name_an_alternative() -> None:
     script = """
 import sys
 import sympy, torch  # TypeHelper needs them

@@ -35,7 +35,7 @@ def test_values_of_arrays(dtype: str, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("given", [[1, 2], np.array(["a"]), np.array([None]), np.array(["2026"], "M8[D]"), 3])
-def test_values_of_other_things(given: Any) -> None:
+def test_an_ortvalue_needs_an_array_of_numbers(given: Any) -> None:
     assert same(lambda engine: engine.OrtValue.ortvalue_from_numpy(given)) == "RuntimeError"
 
 
@@ -336,7 +336,7 @@ def test_shapes_that_no_array_has(shape: list[int]) -> None:
     assert found == "RuntimeError"
 
 
-def test_arrays_are_no_values(pair: dict[ModuleType, Any]) -> None:
+def test_arrays_are_rejected_where_an_ortvalue_is_needed(pair: dict[ModuleType, Any]) -> None:
     binding = pair[ours].io_binding()
     for call in (
         lambda: binding.bind_ortvalue_input("a", ROWS),

@@ -68,7 +68,7 @@ def test_bytes_are_a_function_of_the_module() -> None:
     assert first == second
 
 
-def test_all_that_cannot_be_written_is_one_error() -> None:
+def test_one_error_lists_all_nodes_without_an_onnx_form() -> None:
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4))])
     b.sources = ("first",)

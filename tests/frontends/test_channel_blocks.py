@@ -176,7 +176,7 @@ def compare(blocked: onnx.ModelProto, plain: onnx.ModelProto) -> None:
 
 
 @pytest.mark.parametrize("block", [8, 16])
-def test_otherwise_the_block_is_that_of_the_machine(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ambiguous_models_use_the_block_of_this_machine(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     messages: list[str] = []
     monkeypatch.setattr(channel_blocks, "_of_this_machine", lambda: block)
     monkeypatch.setattr(log, "warn_once", lambda about, message, *values: messages.append(message % values))

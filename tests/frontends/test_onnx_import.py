@@ -85,7 +85,7 @@ def test_names_that_become_the_same_identifier_stay_distinct() -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1])
-def test_sizes_below_one_are_unknown(size: int) -> None:
+def test_declared_sizes_below_one_are_dynamic(size: int) -> None:
     model = model_of([toy("Scale", ["x"], ["y"])])
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = size
     assert str(load(model).main.inputs[0].type) == "f32[2, x_1]"

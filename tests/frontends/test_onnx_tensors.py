@@ -266,7 +266,7 @@ def test_an_open_file_finds_external_data_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"PK\3\4 not a model", b"hello, world", bytes(range(256))])
-def test_what_is_not_a_model_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_files_that_are_not_models_are_rejected(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "m.onnx").write_bytes(data)
     for source in (data, tmp_path / "m.onnx"):
         with pytest.raises(ModelError, match="is not an ONNX model"):

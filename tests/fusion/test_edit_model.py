@@ -61,7 +61,7 @@ def product(*ops: Op) -> list[Node]:
     return made
 
 
-def test_a_merge_saves_a_launch_and_what_is_stored_between() -> None:
+def test_a_merge_saves_a_launch_and_the_intermediate_value() -> None:
     """Three matrices of 16 KiB fit in the L2 cache; each kernel moves two of them."""
     nodes = chain(Neg(), Relu())
     before = [KernelNodes.of([node]) for node in nodes]

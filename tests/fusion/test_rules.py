@@ -143,7 +143,7 @@ def test_lists_and_files(tmp_path: Path) -> None:
     assert switched(str(file)) == []
 
 
-def test_what_a_file_says_is_part_of_the_key_and_not_its_name(tmp_path: Path) -> None:
+def test_the_content_of_a_rule_file_is_part_of_the_cache_key(tmp_path: Path) -> None:
     file = tmp_path / "rules.toml"
     file.write_text('off = ["view"]\n')
     given = options(fusion_rules=str(file), opt_level=2).key()

@@ -302,7 +302,7 @@ def timed_attempt(number: int) -> tuple[str, float]:
 
 
 @pytest.mark.parametrize("index", range(len(SEEDS)))
-def test_the_seeds_are_models(index: int) -> None:
+def test_the_seeds_are_valid_models(index: int) -> None:
     onnxruntime.InferenceSession(seed_bytes(index))
     load(seed_bytes(index))
 

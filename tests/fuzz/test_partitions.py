@@ -23,5 +23,5 @@ def test_any_legal_partition_gives_the_same(seed: int, cache: Path) -> None:
     assert tried(seed, 4, cache).faults == ()
 
 
-def test_partitions_differ(cache: Path) -> None:
+def test_several_partitions_are_tried(cache: Path) -> None:
     assert tried(FOUND[0], 4, cache).partitions > 1

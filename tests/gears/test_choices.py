@@ -98,9 +98,7 @@ def test_batches_and_images_go_each_with_each() -> None:
         ({"shapes": {"x": SHAPES}, "combine": "all"}, ("combine='all' is not one of zip, product",)),
     ],
 )
-def test_what_is_no_choice_of_gears_is_refused_with_its_reason(
-    choice: dict[str, Any], words: tuple[str, ...]
-) -> None:
+def test_invalid_gears_are_rejected_with_the_reason(choice: dict[str, Any], words: tuple[str, ...]) -> None:
     with pytest.raises(gw.OptionError) as caught:
         gw.compile(cnn(), gears=gw.Gears(**choice))
     assert all(word in str(caught.value) for word in words), str(caught.value)

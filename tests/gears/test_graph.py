@@ -44,7 +44,7 @@ def joined(model: bytes, between: str, **choice: Any) -> Module:
 
 
 @pytest.mark.parametrize("between", MODES)
-def test_the_text_is_as_kept(between: str, golden: Callable[[Path, str], None]) -> None:
+def test_the_text_matches_the_golden_file(between: str, golden: Callable[[Path, str], None]) -> None:
     module = joined(small(), between, batch=(1, 4))
     verify(module)
     text = print_module(module)
@@ -53,7 +53,7 @@ def test_the_text_is_as_kept(between: str, golden: Callable[[Path, str], None]) 
 
 
 @pytest.mark.parametrize("between", MODES)
-def test_what_is_joined_comes_apart_again(between: str) -> None:
+def test_splitting_a_joined_module_gives_the_gears_again(between: str) -> None:
     module = joined(small(), between, batch=(1, 4))
     found = split_module(module)
     assert found is not None and found.otherwise == between

@@ -385,7 +385,7 @@ def test_a_model_that_is_cut_pads_in_its_branches(options: Options, tmp_path: An
                 each(images(*shape), m)
 
 
-def test_what_no_gear_holds_is_refused(options: Options) -> None:
+def test_shapes_larger_than_all_gears_are_rejected(options: Options) -> None:
     shapes = {"x": ["N", 3, 16, "W"]}
     gears = gw.Gears({"x": [(2, 3, 16, 16), (4, 3, 16, 16)]}, between="pad")
     model = gw.compile(cnn(), shapes=shapes, gears=gears, options=options)

@@ -31,7 +31,7 @@ def test_hostile_numbers(batch: int) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_hostile_numbers_the_other_way(batch: int) -> None:
+def test_hostile_numbers_with_static_and_dynamic_sizes_swapped(batch: int) -> None:
     """The cases of the test above run with static and dynamic sizes swapped."""
     check([named(case, k % 2 == 0) for k, case in enumerate(CASES)][batch::BATCHES])
 

@@ -62,7 +62,7 @@ def test_random_edits_keep_the_graph_sound(data: st.DataObject) -> None:
     assert len(list(graph)) == len(graph)
 
 
-def test_iteration_survives_erasing_and_inserting() -> None:
+def test_nodes_can_be_erased_and_inserted_during_iteration() -> None:
     module, b, _ = chain(4)
     seen = 0
     for node in b.graph:
@@ -85,7 +85,7 @@ def test_replacing_keeps_names_and_sources() -> None:
     assert b.graph.output_names == ("y",)
 
 
-def test_what_is_in_use_cannot_go() -> None:
+def test_nodes_in_use_cannot_be_erased() -> None:
     _, b, (first, second) = chain(2)
     for node in (first, second):
         with pytest.raises(ValueError, match="in use"):

@@ -84,7 +84,7 @@ def test_optional_operands(graph: tuple[Module, Builder, list[Value]]) -> None:
     assert match(P(ToyScale, X, Y), root(b(ToyScale(), x)), module) is None
 
 
-def test_the_rest_of_the_operands(graph: tuple[Module, Builder, list[Value]]) -> None:
+def test_a_pattern_matches_the_remaining_operands(graph: tuple[Module, Builder, list[Value]]) -> None:
     module, b, (x, y) = graph
     rest = Rest("rest")
     node = b.node(ToyEffect(), x, y, x)

@@ -50,12 +50,12 @@ def _branch(module: Module, graph: Graph, condition: Value, x: Value, inner: Gra
 
 
 @pytest.mark.parametrize("depth", [1, 2, 7])
-def test_the_depth_counts_levels(depth: int) -> None:
+def test_the_depth_is_the_number_of_levels(depth: int) -> None:
     assert region_depth([nested(depth).main]) == depth
     assert region_depth([]) == -1 and region_depth([Graph("empty")]) == 0
 
 
-def test_a_walk_sees_every_node_once_behind_its_owner() -> None:
+def test_a_walk_visits_every_node_once_after_its_owner() -> None:
     depth = 2000  # deeper than Python calls
     nodes = list(nested(depth).walk())
     assert len(nodes) == len(set(nodes)) == 3 * depth

@@ -42,7 +42,7 @@ def dims(draw: st.DrawFn) -> Dim:
         ("min", Dim("min")),
     ],
 )
-def test_what_text_means(text: str, meant: object) -> None:
+def test_texts_are_parsed_as_sizes(text: str, meant: object) -> None:
     assert parse_size(text) == meant
 
 
@@ -109,14 +109,14 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         (Dim("K", 2), Dim("K", 2)),
     ],
 )
-def test_what_objects_mean(given_size: Any, meant: object) -> None:
+def test_objects_are_read_as_sizes(given_size: Any, meant: object) -> None:
     assert read_size(given_size) == meant
 
 
 @pytest.mark.parametrize(
     "bad", [1.5, b"N", [1], range(0), range(5, 1), range(3, 20, 4), range(8, 0, -4), range(-3, 4)]
 )
-def test_objects_that_are_no_sizes(bad: Any) -> None:
+def test_invalid_sizes_are_rejected(bad: Any) -> None:
     with pytest.raises(gw.FeedError):
         read_size(bad)
 
@@ -137,7 +137,7 @@ def test_objects_that_are_no_sizes(bad: Any) -> None:
         {"high": LARGEST + 1},
     ],
 )
-def test_dims_that_cannot_be(fields: dict[str, Any]) -> None:
+def test_contradictory_dims_are_rejected(fields: dict[str, Any]) -> None:
     with pytest.raises(gw.FeedError):
         gw.Dim(**fields)
 

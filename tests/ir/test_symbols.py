@@ -72,7 +72,9 @@ def test_equal_polynomials_are_one_object(a: Dim, b: Dim, c: Dim) -> None:
     SIZES,
     st.dictionaries(st.sampled_from(PLAIN_SYMBOLS), st.tuples(st.integers(0, 40), st.integers(0, 40))),
 )
-def test_ranges_hold_every_value(dim: Dim, sizes: dict[str, int], limits: dict[str, tuple[int, int]]) -> None:
+def test_inferred_ranges_contain_every_value(
+    dim: Dim, sizes: dict[str, int], limits: dict[str, tuple[int, int]]
+) -> None:
     table = SymbolTable({name: Range(min(pair), max(pair)) for name, pair in limits.items()})
     within = {
         n: min(max(v, table.ranges[n].low), table.ranges[n].high or 0) if n in limits else v
@@ -141,7 +143,7 @@ def test_bad_text_is_refused(text: str) -> None:
         parse_dim(text)
 
 
-def test_what_cannot_be_formed_is_refused() -> None:
+def test_invalid_expressions_raise_an_error() -> None:
     with pytest.raises(SymbolError, match="by zero"):
         floordiv(N, 0)
     with pytest.raises(SymbolError, match="modulo zero"):
@@ -178,7 +180,7 @@ def test_equalities_are_transitive_and_enter_expressions() -> None:
     assert not table.proves_equal(N, T)
 
 
-def test_equalities_that_lead_to_what_cannot_be_formed_prove_nothing() -> None:
+def test_equalities_that_lead_to_invalid_expressions_prove_nothing() -> None:
     table = SymbolTable()
     table.demand("==", N, 0, "")
     assert not table.proves_equal(floordiv(M, N), 3)

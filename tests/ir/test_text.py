@@ -78,7 +78,7 @@ def small() -> Module:
     return module
 
 
-def test_the_text_reads_like_this() -> None:
+def test_the_text_of_a_small_module() -> None:
     digest = next(iter(small().constants)).digest[:6]
     assert print_module(small()) == (
         "module {\n"

@@ -117,7 +117,7 @@ def test_malformed_containers_are_no_dtypes(name: str) -> None:
         parse_type(f"{name}[]")
 
 
-def test_lists_are_sequences_of_what_they_hold() -> None:
+def test_lists_are_sequences_of_their_elements() -> None:
     assert str(type_of([np.zeros((2, 3), np.float64)])) == "seq(f64)[]"  # type: ignore[arg-type]
     assert str(type_of([])) == "seq(f32)[]"  # type: ignore[arg-type]
 

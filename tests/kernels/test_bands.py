@@ -88,7 +88,7 @@ def test_a_residual_that_the_first_stage_reads_too(sizes: tuple[int | str, ...],
 
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("name", FORMS)
-def test_bands_stay_within_their_arrays(name: str, rows: int) -> None:
+def test_bands_access_only_their_arrays(name: str, rows: int) -> None:
     """Unreadable pages are before or after the image and the result; freed memory is filled with NaN."""
     layers, cin = FORMS[name]
     model, x = chain(layers, cin, (1, 29, 37)), image(1, cin, 29, 37)

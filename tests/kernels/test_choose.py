@@ -98,7 +98,7 @@ def test_the_faster_one_is_taken_where_the_slower_is_registered_first() -> None:
     assert isinstance(launch, Launch) and launch.kernel.symbol == "fast0_0"
 
 
-def test_of_equal_ones_that_which_is_registered_first() -> None:
+def test_of_equal_candidates_the_first_registered_is_chosen() -> None:
     register("first", 300)
     register("second", 300)
     assert chosen()[1] == ["first0_0"]
@@ -114,7 +114,7 @@ def test_candidates_that_launch_the_same_kernel_are_one_alternative() -> None:
     assert choice.others == ()
 
 
-def test_a_second_launch_counts() -> None:
+def test_the_cost_of_a_second_launch_counts() -> None:
     register("two", 300, launches=2)
     register("one", 600 + TARGET.machine.task_ns - 1)
     assert chosen()[1] == ["one0_0"]
@@ -127,7 +127,7 @@ def test_memory_of_the_operand_takes_no_time() -> None:
     assert kernels == [] and isinstance(choice.action, Alias)
 
 
-def test_a_users_own_goes_before_those_of_graphwright() -> None:
+def test_a_users_candidate_takes_precedence() -> None:
     register("fast", 300)
     register("slow", 900, users=True)
     register("slower", 1900, users=True)
@@ -144,7 +144,7 @@ def test_sizes_that_are_not_known_count_as_usual_ones() -> None:
     assert [offer.ns for offer in choice.offers] == [564, 640]
 
 
-def test_what_does_not_apply_leaves_nothing_behind() -> None:
+def test_a_candidate_that_does_not_apply_leaves_no_kernel() -> None:
     def generates_and_refuses(node: Node, context: Context) -> str:
         builder = KernelBuilder(node, context, "dropped")
         x = Load(builder.input(node.operand(0), (15,)), (symbol("i"),))

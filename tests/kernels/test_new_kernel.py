@@ -64,7 +64,7 @@ def test_a_c_file_without_a_module_is_an_error(tmp_path: Path, monkeypatch: pyte
 
 
 @each_isa
-def test_it_is_what_numpy_computes(kernel: Any, isa: Isa) -> None:
+def test_the_kernel_equals_numpy(kernel: Any, isa: Isa) -> None:
     function = load(kernel, isa)[kernel.SYMBOL]
     generator = np.random.default_rng(0)
     for size in SIZES:
@@ -78,7 +78,7 @@ def test_it_is_what_numpy_computes(kernel: Any, isa: Isa) -> None:
 
 
 @each_isa
-def test_its_candidate_launches_it(kernel: Any, isa: Isa) -> None:
+def test_the_candidate_launches_the_kernel(kernel: Any, isa: Isa) -> None:
     registry.load()
     module = Module()
     builder, (x,) = new_graph(module, "main", [("x", tensor(F32, symbol("N"), 5))])

@@ -35,7 +35,7 @@ def test_a_size_of_a_range_counts_as_its_geometric_mean() -> None:
     assert [nominal(dim, table) for dim in (n, 32 * h, w, k, n * h)] == [4, 256, 100, 3, 32]
 
 
-def test_what_would_be_nothing_at_that_size_is_guessed_larger() -> None:
+def test_sizes_that_would_be_zero_are_estimated_larger() -> None:
     frames = maximum(0, floordiv(symbol("samples") + 64, 128) - 1)
     assert nominal(frames, TABLE) == 1
     assert nominal(frames * symbol("batch"), TABLE) == 256

@@ -21,7 +21,7 @@ def cost(edges: Edges, side: set[str]) -> int:
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.tuples(st.sampled_from(VERTICES), st.sampled_from(VERTICES)), st.integers(0, 9)))
-def test_no_labeling_is_cheaper(edges: Edges) -> None:
+def test_no_other_labeling_is_cheaper(edges: Edges) -> None:
     network = Network()
     for (a, b), capacity in edges.items():
         network.edge(a, b, capacity)
@@ -35,7 +35,7 @@ def test_no_labeling_is_cheaper(edges: Edges) -> None:
     assert cost(edges, side) == cheapest
 
 
-def test_what_may_not_be_cut_is_not() -> None:
+def test_edges_of_infinite_cost_are_not_cut() -> None:
     network = Network()
     network.edge(SOURCE, "a", 5)
     network.edge("a", "b", INFINITE)

@@ -161,7 +161,7 @@ def test_operands_of_a_concatenation_may_be_read_twice_over_and_over() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(0,), (0, 3), (2, 0)])
-def test_nothing_joined_with_itself_is_as_large_as_it_was(sizes: tuple[int, ...]) -> None:
+def test_an_empty_value_can_be_concatenated_with_itself(sizes: tuple[int, ...]) -> None:
     """Twice 0 is 0, so the search would not end."""
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, *sizes))])

@@ -101,7 +101,7 @@ WRONG = (None, -1, 2**70, 1.5, "", "x", [], [[]], {}, [1, 2, 3, 4, 5, 6])
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
-def test_what_is_no_program_is_refused(wrong: object) -> None:
+def test_malformed_programs_are_rejected(wrong: object) -> None:
     """Each part of a program is replaced in turn; the result is one of the documented errors or another valid
     program.
     """
@@ -119,7 +119,7 @@ def test_what_is_no_program_is_refused(wrong: object) -> None:
 
 
 @pytest.mark.parametrize("field", sorted(to_plain(EXAMPLE).keys() - {"profile"}))
-def test_every_part_is_needed(field: str) -> None:
+def test_a_missing_part_is_an_error(field: str) -> None:
     plain = to_plain(EXAMPLE)
     del plain[field]
     with pytest.raises(KeyError, match=field):

@@ -106,7 +106,7 @@ def table_of(*, low: int = 0, high: int | None = None, multiple: int = 1) -> Sym
         (table_of(multiple=4), 6, "a multiple of 4"),
     ],
 )
-def test_what_is_known_of_a_symbol_is_checked(table: SymbolTable, size: int, note: str) -> None:
+def test_bounds_of_symbols_are_checked(table: SymbolTable, size: int, note: str) -> None:
     program, _ = program_of([], table)
     assert numbers(program, [4, 1, 1])
     with pytest.raises(_native.CheckError) as caught:

@@ -59,7 +59,7 @@ def live_in(program: TaskGraph, index: int) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_an_edge_left_out_is_missed_or_was_implied(seed: int) -> None:
+def test_a_missing_edge_is_detected_or_was_implied(seed: int) -> None:
     """Without one edge, either another path implies the order, or the checker finds a fault."""
     random = Random(seed)
     program = Drafter(random, 1 + seed % 3).program(6)
@@ -298,7 +298,7 @@ def looped(arena: int = 192, **offsets: int) -> dict[str, Any]:
     return {**plan, "registers": [*NUMBERS, 8, 128, 2], "sizes": [64, 128, 64, 64, 64, 8]}
 
 
-def test_a_right_loop_has_no_faults() -> None:
+def test_a_valid_loop_has_no_faults() -> None:
     assert check_plan(looping(), looped(), 1) == []
 
 
@@ -367,7 +367,7 @@ def test_rows_fill_a_slot_up_to_its_neighbor(runs: int, faults: int) -> None:
     assert found == ["task 2 reads buffer 1 (output ''), which may not have been written"] * faults
 
 
-def test_a_value_of_one_run_may_share_with_what_is_past() -> None:
+def test_a_value_of_one_iteration_may_reuse_dead_memory() -> None:
     """x is copied to a once, before the loop; b is computed again in every iteration."""
     program = with_task(with_loop(2, operands=(at(X), at(B))), 0, run([at(X), at(A)], [1]))
     assert check_plan(program, looped(B=0), 1) == []

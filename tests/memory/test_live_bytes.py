@@ -11,7 +11,7 @@ def task(*buffers: int, scratch: int = -1, blocks: tuple[int, ...] = ()) -> Task
     return Task(kind, tuple(Operand(b, 0) for b in buffers), scratch=scratch, blocks=blocks)
 
 
-def test_a_chain_holds_two_neighbors() -> None:
+def test_two_neighbors_of_a_chain_are_live_at_once() -> None:
     tasks = [task(0), task(0, 1), task(1, 2), task(2, 3)]
     assert live_bytes({0: 10, 1: 20, 2: 5, 3: 40}, tasks, [Block(0, 4)]) == 45
 
@@ -26,7 +26,7 @@ def test_scratch_lives_in_its_task() -> None:
     assert live_bytes({0: 1, 1: 2, 7: 50}, tasks, [Block(0, 2)]) == 51
 
 
-def test_of_two_branches_one_counts() -> None:
+def test_only_the_larger_branch_counts() -> None:
     tasks = [task(0, 9), task(0, blocks=(1, 2)), task(9), task(1, 9), task(1, 9), task(2, 9), task(2, 9)]
     blocks = [Block(0, 3), Block(3, 2), Block(5, 2)]
     assert live_bytes({0: 1, 1: 30, 2: 40, 9: 5}, tasks, blocks) == 45
@@ -36,7 +36,7 @@ def test_weights_and_ports_do_not_count() -> None:
     assert live_bytes({}, [task(0), task(0, 1)], [Block(0, 2)]) == 0
 
 
-def test_what_runs_of_a_loop_read_or_hand_on_lives_through_all_of_them() -> None:
+def test_operands_and_loop_carried_values_live_through_the_whole_loop() -> None:
     loop = Task(TaskKind.LOOP, (Operand(9, 0), None, None), (0,), args=(0,), blocks=(1,))
     tasks = [task(0), task(4), loop, task(5), task(0, 1), task(1, 2), task(2, 4)]
     sizes = {0: 100, 1: 20, 2: 30, 4: 4, 5: 1000, 9: 1}

@@ -75,7 +75,7 @@ def test_the_tightest_gap_is_taken() -> None:
     assert offsets[5] == offsets[3] == 4096 + 2048 + 1024
 
 
-def test_nothing_and_empty_buffers() -> None:
+def test_plans_of_no_and_of_empty_buffers() -> None:
     assert plan_memory([], []) == ([], 0)
     assert plan_memory([0, 0, 1], [[], [0], [0, 1]]) == ([0, 0, 0], 64)
 

@@ -48,7 +48,7 @@ def test_no_two_buffers_share_a_byte_at_any_task(seed: int, threads: int) -> Non
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3))
-def test_what_is_live_at_the_peak_fits_into_the_arena(seed: int, threads: int) -> None:
+def test_the_live_bytes_at_the_peak_fit_into_the_arena(seed: int, threads: int) -> None:
     _, line = drawn(seed, threads)
     assert sum(buffer.bytes for buffer in line.at_peak) == line.live_bytes == max(line.live, default=0)
     assert line.live_bytes <= line.arena

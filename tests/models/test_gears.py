@@ -88,7 +88,7 @@ def test_rec_has_batches_and_widths() -> None:
 
 
 @pytest.mark.models
-def test_the_page_says_what_is_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_snippet_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(file_of("ppocr_rec"), tmp_path / "model.onnx")
     monkeypatch.chdir(tmp_path)
     (snippet,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

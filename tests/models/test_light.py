@@ -23,7 +23,7 @@ assert len(LIGHT) == 9 and any(name in QUICK for name in LIGHT)
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in LIGHT])
-def test_answers_follow_the_input_and_its_channels(name: str) -> None:
+def test_results_depend_on_the_input_and_on_its_channels(name: str) -> None:
     path, zoo = file_of(name), MODELS[name]
     model, peer, feeds = gw.compile(path), session(path), zoo.feeds()
     (data,) = feeds

@@ -46,7 +46,7 @@ def test_the_file_stays_small_and_the_run_as_fast_as_with_stored_weights(
     assert ratio < NO_SLOWER
 
 
-def test_its_answers_are_onnxruntimes(feeds: dict[str, Any]) -> None:
+def test_results_equal_those_of_onnx_runtime(feeds: dict[str, Any]) -> None:
     (found,) = gw.compile(str(LIGHT)).run(feeds).values()
     (expected,) = onnxruntime.InferenceSession(LIGHT).run(None, feeds)
     assert distance(found, expected) < 1e-4

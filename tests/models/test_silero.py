@@ -83,7 +83,9 @@ def test_a_stream_of_chunks_is_onnxruntimes(
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_the_rate_can_be_given_once(path: Path, peer: onnxruntime.InferenceSession, rate: int) -> None:
+def test_the_sampling_rate_can_be_a_constant(
+    path: Path, peer: onnxruntime.InferenceSession, rate: int
+) -> None:
     fixed = gw.compile(path, constants={"sr": np.array(rate, np.int64)})
     assert [spec.name for spec in fixed.inputs] == ["input", "state"]
     for batch in (1, 3):
@@ -161,7 +163,7 @@ def test_the_rate_given_to_the_command_leaves_no_branch_on_it(
         assert distance(found, open_rate[name]) < 1e-5
 
 
-def test_sizes_that_are_given_as_well_leave_no_branch_at_all(path: Path) -> None:
+def test_no_branch_remains_with_static_shapes_and_a_constant_rate(path: Path) -> None:
     fixed = gw.compile(path, constants={"sr": 16000}, shapes={"input": (1, 576), "state": (2, 1, 128)})
     assert "If[" not in fixed.entry.graph
     assert fixed.report().endswith("dynamic: nothing\n")

@@ -116,7 +116,7 @@ def test_resizing_crops_equals_the_reference() -> None:
     check(op, by_scales, x, np.array((0.25, 0, 0.75, 1), np.float32), np.array((2, 1), np.float32), None)
 
 
-def test_sizes_that_are_none_are_refused() -> None:
+def test_invalid_sizes_are_rejected() -> None:
     op = Resize("linear")
     model = compiled(op, [("f32", (1, 4)), None, None, ("i64", (2,))])
     with pytest.raises(RunError, match="resized_1 is -3, which is not a valid size"):
@@ -147,7 +147,7 @@ def test_boxes_of_any_number_are_suppressed() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bool", "i64", "f16"])
-def test_places_of_any_shape(dtype: str) -> None:
+def test_nonzero_of_any_shape(dtype: str) -> None:
     model = compiled(NonZero(), [(dtype, ("N", 3, "M"))])
     rng = np.random.default_rng(5)
     kind = {"f32": np.float32, "bool": np.bool_, "i64": np.int64, "f16": np.float16}[dtype]
@@ -156,7 +156,7 @@ def test_places_of_any_shape(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
-def test_what_a_condition_keeps(axis: int | None) -> None:
+def test_compress_keeps_what_the_condition_selects(axis: int | None) -> None:
     op = Compress(axis)
     model = compiled(op, [("f32", ("N", 3, "M")), ("bool", ("L",))])
     rng = np.random.default_rng(6)

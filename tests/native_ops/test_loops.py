@@ -102,7 +102,7 @@ HANDED: dict[str, tuple[Any, int]] = {
 
 @pytest.mark.parametrize("name", HANDED)
 @pytest.mark.parametrize("trips", [0, 1, 2, 3, 8])
-def test_values_handed_from_run_to_run(name: str, trips: int) -> None:
+def test_values_carried_from_iteration_to_iteration(name: str, trips: int) -> None:
     proto, _ = HANDED[name]
     compare(proto, feeds_of(proto, trips))
 

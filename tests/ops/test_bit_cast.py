@@ -31,7 +31,7 @@ def cast(x: Any, to: str) -> Any:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_bits_survive_the_way_there_and_back(bits: int) -> None:
+def test_casting_bits_back_restores_them(bits: int) -> None:
     x = np.array([bits], np.uint32)
     floats = cast(x, "f32")
     assert floats.dtype == np.float32

@@ -76,7 +76,7 @@ def test_a_constant_index_leaves_one_region(index: int) -> None:
     np.testing.assert_array_equal(y, RESULTS[min(index, 2)])
 
 
-def test_what_is_known_of_the_outputs() -> None:
+def test_outputs_have_the_sizes_that_all_branches_share() -> None:
     n = symbol("N")
     known = joined(tensor(F32, n, 3, 4), tensor(F32, n, 3, 4), tensor(F32, n, 3, 5))
     assert known.dims[:2] == (n, 3) and isinstance(known.dims[2], Expr)

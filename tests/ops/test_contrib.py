@@ -416,7 +416,7 @@ def test_multi_head_attention_of_keys_of_another_pass() -> None:
     compare("MultiHeadAttention", feeds, num_heads=3)
 
 
-def test_what_attention_lacks_is_named() -> None:
+def test_unsupported_forms_of_attention_are_named() -> None:
     x, weights = normal(2, 5, 12), normal(12, 24)
     assert "do_rotary is not supported" in refused("Attention", [x, weights], num_heads=2, do_rotary=1)
     mask = np.ones((2, 1, 5, 5), np.int32)
@@ -546,7 +546,7 @@ def test_grouped_attention_whose_cache_is_sized_by_an_input() -> None:
         compare("GroupQueryAttention", feeds, ("y", "key", "value"), **GROUPS)
 
 
-def test_what_grouped_attention_lacks_is_named() -> None:
+def test_unsupported_forms_of_grouped_attention_are_named() -> None:
     op_type, feeds = "GroupQueryAttention", grouped(1, 6, [6, 6], 7)
     kinds = {"k_quant_type": "PER_TOKEN", "v_quant_type": "PER_TOKEN"}
     scaled = [*feeds, *[None] * 5, normal(1), normal(1)]

@@ -84,7 +84,9 @@ def resident(tokens: int, capacity: int, window: int) -> int:
         (2, 3, 1, 0, 9),  # more new rows than the capacity
     ],
 )
-def test_caches_of_the_window(window: int, capacity: int, batch: int, past: int, new: int, bits: int) -> None:
+def test_caches_as_long_as_the_window(
+    window: int, capacity: int, batch: int, past: int, new: int, bits: int
+) -> None:
     feeds = [*feeds_of(batch, past, capacity, new, bits), *tables(32, 8)]
     attributes: dict[str, Any] = {"local_window_size": window, "sliding_window_cache": 1, "do_rotary": 1}
     if bits:

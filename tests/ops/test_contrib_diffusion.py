@@ -94,6 +94,6 @@ def test_channels_last_convolution(fused: bool) -> None:
     check(op_type, operands, [expected.transpose(0, 2, 3, 1)], **given)
 
 
-def test_what_is_refused() -> None:
+def test_unsupported_attributes_are_rejected() -> None:
     message = refused("GroupNorm", [normal(2, 4, 5, 8), normal(8), normal(8)], groups=2, activation=7)
     assert "activation is 7; it must be 0 (none) or 1 (SiLU)" in message

@@ -42,7 +42,7 @@ def whole(*values: Any, dtype: Any = np.int64) -> Array:
         ("Inverse", [np.eye(5, dtype=np.float32)[[3, 1, 0, 4, 2]]], "y", {}),
     ],
 )
-def test_what_exporters_to_older_opsets_write(
+def test_ops_that_exporters_to_older_opsets_write(
     op_type: str, feeds: list[Any], outputs: str, attributes: dict[str, Any]
 ) -> None:
     compare(op_type, [np.asarray(feed) for feed in feeds], tuple(outputs), **attributes)
@@ -198,7 +198,7 @@ def in_an_old_model(op_type: str, feeds: list[Array], opset: int, attributes: di
         np.testing.assert_allclose(found, by_runtime(model, given)[0], rtol=2e-5, atol=2e-5)
 
 
-def test_what_is_refused() -> None:
+def test_unsupported_attributes_are_rejected() -> None:
     assert "metric 'cosine' is not one of" in refused("CDist", [normal(2, 3), normal(2, 3)], metric="cosine")
     table = [np.zeros((8, 16), np.uint8), whole(1), np.ones((1, 16), np.float32)]
     message = refused("GatherBlockQuantized", table, gather_axis=1, quantize_axis=0, block_size=16)
@@ -230,6 +230,6 @@ def test_linear_attention(rule: str) -> None:
     )  # fmt: skip
 
 
-def test_what_the_standard_left_out_is_refused() -> None:
+def test_attributes_that_the_standard_dropped_are_rejected() -> None:
     feeds = [normal(2, 3, 5), normal(3, 1, 4)]
     assert "has no attribute 'dilation'" in refused("CausalConvWithState", feeds, dilation=2)

@@ -80,7 +80,7 @@ def test_4_bit_weights_of_bitsandbytes(n: int, k: int, block: int, kind: int) ->
     np.testing.assert_allclose(found, x @ w, rtol=1e-4, atol=1e-4)
 
 
-def test_what_is_refused() -> None:
+def test_unsupported_attributes_are_rejected() -> None:
     x, tables = normal(2, 3, 5, 8), [normal(10, 4), normal(10, 4)]
     message = refused(
         "MRotaryEmbedding", [x, np.zeros((3, 2, 5), np.int64), *tables], mrope_section=[1, 1, 1]

@@ -265,7 +265,7 @@ def test_a_width_that_no_block_divides() -> None:
     check("QMoE", feeds, runtime("QMoE", feeds, **given), **given)
 
 
-def test_what_is_not_supported() -> None:
+def test_unsupported_attributes_are_rejected() -> None:
     def node(**attributes: Any) -> str:
         codes, scales = np.zeros((EXPERTS, INNER, 8), np.uint8), np.ones((EXPERTS, INNER), np.float32)
         back, back_scales = np.zeros((EXPERTS, HIDDEN, 16), np.uint8), np.ones((EXPERTS, HIDDEN), np.float32)

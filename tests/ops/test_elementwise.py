@@ -313,7 +313,7 @@ def test_sizes_are_followed_through_floats() -> None:
     assert infer_outputs(Cast(F16), [size], symbols, "node")[0].elements is None
 
 
-def test_elements_that_would_wrap_are_not_claimed() -> None:
+def test_elements_that_would_overflow_are_not_inferred() -> None:
     facts = [Fact(tensor(I32, 1), (2**31 - 1,)), Fact(tensor(I32, 1), (1,))]
     assert infer_outputs(Add(), facts, SymbolTable(), "node")[0].elements is None
 

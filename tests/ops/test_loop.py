@@ -221,7 +221,7 @@ def imported(proto: Any) -> Any:
     return load(proto)
 
 
-def test_what_never_ends_is_refused() -> None:
+def test_a_loop_that_never_ends_is_rejected() -> None:
     inner = body(
         [node("Identity", "on", "go"), node("Neg", "h", "g")], [NUMBER, GOES_ON, info("h", (2,))], ["go", "g"]
     )
@@ -238,7 +238,7 @@ def test_carried_values_keep_their_dtype() -> None:
         compiled(model([loop], [info("T", (), np.int64), info("x", (2,))], ["y"]))
 
 
-def test_outer_values_and_the_number_of_the_run() -> None:
+def test_a_body_reads_outer_values_and_the_iteration_number() -> None:
     nodes = [
         node("Identity", "on", "go"),
         node("Cast", "i", "f", to=1),

@@ -83,7 +83,7 @@ def test_auto_pad_equals_onnx_runtime(op_type: str, auto_pad: str, stride: int, 
     compare(op_type, [draw(1, 2, size, 5)], attributes, opset=11)
 
 
-def test_what_overhangs_the_pads_is_not_counted() -> None:
+def test_elements_beyond_the_pads_are_not_counted() -> None:
     x = np.arange(1, 6, dtype=np.float32).reshape(1, 1, 5)
     attributes = {"kernel_shape": [3], "strides": [2], "pads": [0, 1], "ceil_mode": 1, "count_include_pad": 1}
     (y,) = imported("AveragePool", [x], attributes, 22)

@@ -92,7 +92,7 @@ def test_halves_go_to_the_even_integer_before_the_zero_point_is_added() -> None:
     assert y.tolist() == [1, 3, 3, 1, 0, 255, 255, 0]
 
 
-def test_few_bits_saturate() -> None:
+def test_quantization_to_few_bits_saturates() -> None:
     x = f32(-100, -1.5, -0.5, 0.5, 2.5, 100)
     (four,) = imported("QuantizeLinear", [x, np.float32(0.5), np.array(1, INT4)], {}, 21)
     assert four.dtype == INT4

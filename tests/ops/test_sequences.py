@@ -77,7 +77,7 @@ def test_saved_and_loaded(device: str, tmp_path: Path) -> None:
 
 
 @DEVICES
-def test_what_is_no_sequence_is_refused(device: str) -> None:
+def test_an_input_that_is_not_a_sequence_is_rejected(device: str) -> None:
     model = compiled(NODES, INPUTS, ["c"], device)
     (good,) = matrices(2)
     wrong: list[Any] = [good, None, [good.astype(np.float64)], [good, "text"], {"a": good}]

@@ -98,7 +98,7 @@ def test_elements_pass_through_every_mover_of_sizes() -> None:
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_numbers_are_not_moved_by_sizes_that_a_run_tells(op: Op, sizes: tuple[Dim, ...]) -> None:
+def test_known_elements_are_not_moved_by_data_dependent_sizes(op: Op, sizes: tuple[Dim, ...]) -> None:
     """The type of the result is inferred, and its elements are not computed."""
     _, b, _ = start(N)
     made = b(op, b.const(vector(*range(0 if 0 in sizes else 4))))
@@ -124,7 +124,7 @@ def test_a_range_over_a_symbol() -> None:
         ((N, 1, 5), (-1, 5), (N, 5)),
     ],
 )
-def test_what_is_left_of_symbols_is_exact(
+def test_the_inferred_size_of_a_symbolic_reshape_is_exact(
     dims: tuple[Dim, ...], target: tuple[Dim, ...], expected: tuple[Dim, ...]
 ) -> None:
     module, b, x = start(*dims)

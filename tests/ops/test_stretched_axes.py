@@ -41,7 +41,7 @@ CASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CASES)
-def test_a_slice_of_one_element_is_stretched(name: str, device: str) -> None:
+def test_a_slice_of_one_element_is_broadcast(name: str, device: str) -> None:
     """Its size is min(1, N); the op that broadcasts it requires that this is 1."""
     body, wanted = CASES[name]
     compiled = gw.compile(model(body), options=gw.CompileOptions(device=device))

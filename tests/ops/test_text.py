@@ -251,7 +251,7 @@ def test_ngrams_are_those_of_onnx_runtime(mode: str, lengths: tuple[int, int], s
         peers("TfIdfVectorizer", [texts(*map(str, x.ravel())).reshape(shape)], words, 9)
 
 
-def test_a_weight_is_that_of_its_ngram_wherever_that_is_counted() -> None:
+def test_weights_belong_to_ngrams_and_not_to_their_positions() -> None:
     attributes = {
         "mode": "TFIDF", "ngram_counts": [0], "ngram_indexes": [2, 0], "pool_int64s": [7, 8],
         "weights": [10.0, 0.5], "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0,

@@ -244,9 +244,7 @@ EDGES = [2**31, 2**32]
 
 
 @pytest.mark.parametrize("edge", EDGES)
-def test_sizes_and_places_about_2_and_4_gib(
-    tmp_path: Path, edge: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sizes_and_offsets_at_2_and_4_gib(tmp_path: Path, edge: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The size of a member, the start of the next one and the size of the directory are exactly at these
     limits.
     """
@@ -263,9 +261,7 @@ def test_sizes_and_places_about_2_and_4_gib(
 
 
 @pytest.mark.parametrize("edge", EDGES)
-def test_what_stays_in_its_file_may_be_large(
-    tmp_path: Path, edge: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mapped_members_may_be_large(tmp_path: Path, edge: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "checksum", lambda pieces: 0)
     with open(tmp_path / "x.om", "wb") as file:
         write_archive(Holes(file), {"small": [b"abc"], "large": [zeros(edge)], "last": [b"x"]})  # type: ignore[arg-type]  # it has write alone

@@ -134,7 +134,7 @@ def test_a_package_of_others_says_once_that_it_is_compiled_again(
     assert said() == []
 
 
-def test_the_remedy_works(
+def test_the_remedy_in_the_warning_works(
     package_path: Path, options: Options, tmp_path: Path, said: Callable[[], list[str]]
 ) -> None:
     mine = ("--key-dir", str(tmp_path / "mine"), "--cache-dir", str(options.cache_dir))
@@ -150,7 +150,7 @@ def test_the_remedy_works(
 @pytest.mark.parametrize(
     ("change", "reason"), [("library", "another version"), ("isa", "contains kernels for v5")]
 )
-def test_what_does_not_fit_is_named(
+def test_parts_that_do_not_fit_this_machine_are_named(
     change: str,
     reason: str,
     package_path: Path,
@@ -235,7 +235,7 @@ def test_a_full_disk_leaves_no_half_package(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_user_without_a_home(
+def test_compiling_works_without_a_home_folder(
     classifier: Classifier, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def homeless() -> Path:
@@ -262,7 +262,7 @@ def test_compilers_work_in_memory_where_the_disk_is_full(
         gw.compile(classifier.onnx(), options=replace(options, cache_dir=tmp_path / "other"))
 
 
-def test_the_command_goes_on(tmp_path: Path) -> None:
+def test_the_command_continues_without_folders_that_it_can_write(tmp_path: Path) -> None:
     write_model(tmp_path / "model.onnx", op="Tanh")
     known = {name: text for name, text in os.environ.items() if not name.startswith(("GRAPHWRIGHT", "XDG"))}
     command = [sys.executable, "-m", "graphwright", "run", "model.onnx", "--shape", "x:2,4"]

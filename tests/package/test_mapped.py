@@ -41,7 +41,7 @@ def overwrite(path: Path, member: str, data: bytes, offset: int = 0) -> None:
 
 
 @pytest.mark.parametrize("moment", ["is_signed", "check_members", "check_format"])
-def test_what_was_hashed_is_what_runs(
+def test_the_hashed_bytes_are_the_ones_that_run(
     path: Path, options: Options, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """Each member except weights is overwritten with zeros before or after each check. The user owns the

@@ -97,7 +97,7 @@ def test_loaded_and_compiled_models_are_bit_equal(
         assert np.array_equal(loaded(classifier.x)[0], model(classifier.x)[0])
 
 
-def test_it_holds_what_the_format_says(package_path: Path) -> None:
+def test_a_package_has_the_members_of_the_format(package_path: Path) -> None:
     names = list(members_of(package_path))
     (isa,) = targets_of(manifest_of(package_path))
     kernels = {f"{PROGRAM}/{isa}/generated.so", f"{PROGRAM}/{isa}/generated.c"}
@@ -201,7 +201,7 @@ def test_malformed_manifests(
 @pytest.mark.parametrize(
     "text", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000, b'{"format": 1' + b"0" * 5000 + b"}"]
 )
-def test_manifests_that_are_none(package_path: Path, tmp_path: Path, text: bytes) -> None:
+def test_invalid_manifests_are_rejected(package_path: Path, tmp_path: Path, text: bytes) -> None:
     path = put_together_raw(tmp_path / "bad.om", members_of(package_path) | {"manifest.json": text})
     with pytest.raises(gw.PackageError):
         gw.load(path, trust=True)

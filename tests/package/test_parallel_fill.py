@@ -65,7 +65,7 @@ def test_files_are_read_whole(threads: int, tmp_path: Path) -> None:
     assert {name: bytes(data) for name, data in members.items()} == expected
 
 
-def test_what_is_made_in_place_and_what_is_copied_lie_side_by_side(threads: int) -> None:
+def test_computed_and_copied_weights_are_packed_side_by_side(threads: int) -> None:
     column = np.arange(6, dtype=np.int64).reshape(3, 2)
     made = pack_weights({
         "copied": column,

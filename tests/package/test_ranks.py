@@ -85,7 +85,7 @@ def test_each_runs_without_a_compiler(path: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(results["y"], value(given["x"]), rtol=1e-5, atol=1e-5)
 
 
-def test_a_rank_that_none_takes_is_compiled_where_a_compiler_is(path: Path, options: Options) -> None:
+def test_a_rank_without_a_program_is_compiled_if_there_is_a_compiler(path: Path, options: Options) -> None:
     loaded = gw.load(path, options=options)
     assert isinstance(loaded.executor, DispatchExecutor) and loaded.stats()["cases"] == 5
     x = feed((1, 1, 2, 1, 1, 6))
@@ -93,7 +93,7 @@ def test_a_rank_that_none_takes_is_compiled_where_a_compiler_is(path: Path, opti
     assert loaded.stats()["cases"] == 6
 
 
-def test_where_none_is_one_error_lists_what_it_holds(path: Path, options: Options) -> None:
+def test_without_a_compiler_the_error_lists_the_ranks_of_the_package(path: Path, options: Options) -> None:
     loaded = gw.load(path, options=replace(options, cc="no-such-compiler"))
     x = feed(SHAPES[1])
     np.testing.assert_allclose(loaded(x)[0], value(x), rtol=1e-5, atol=1e-5)
@@ -111,7 +111,7 @@ def test_the_same_model_gives_the_same_bytes_and_so_does_saving_again(
     assert (tmp_path / "loaded.om").read_bytes() == path.read_bytes()
 
 
-def test_a_stranger_compiles_them_again(path: Path, options: Options, tmp_path: Path) -> None:
+def test_an_untrusted_package_is_compiled_again(path: Path, options: Options, tmp_path: Path) -> None:
     stranger = replace(options, key_dir=tmp_path / "other")
     assert read_package(path).main.executable is None
     loaded = gw.load(path, options=stranger)

@@ -17,7 +17,7 @@ def arrays(name: str, sizes: list[int]) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("first", SIZES)
 @pytest.mark.parametrize("second", SIZES)
-def test_each_has_what_was_there_before(first: list[int], second: list[int]) -> None:
+def test_packing_keeps_earlier_weights(first: list[int], second: list[int]) -> None:
     region, one, two = Region(1 << 16), arrays("a", first), arrays("b", second)
     before = pack_weights(one, region.weights())
     after = pack_weights(two, before)
@@ -38,7 +38,7 @@ def test_other_memory_where_there_is_no_room() -> None:
     np.testing.assert_array_equal(beyond.arrays["b0"], np.arange(64))
 
 
-def test_only_one_follows() -> None:
+def test_a_region_can_be_extended_only_once() -> None:
     region = Region(1 << 12)
     before = pack_weights(arrays("a", [16]), region.weights())
     one, two = pack_weights(arrays("b", [16]), before), pack_weights(arrays("c", [8]), before)

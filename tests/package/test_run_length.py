@@ -46,7 +46,7 @@ def expanded(runs: bytes, size: int) -> Array:
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 300)), min_size=1, max_size=8),
     st.integers(0, 9),
 )
-def test_runs_of_any_unit_come_back(lines: int, pieces: list[tuple[int, int]], rest: int) -> None:
+def test_decoding_restores_runs_of_any_unit(lines: int, pieces: list[tuple[int, int]], rest: int) -> None:
     generator = np.random.default_rng(lines)
     units = generator.integers(0, 256, (4, lines * LINE), np.uint8)
     data = np.concatenate([np.tile(units[which], count) for which, count in pieces])
@@ -57,7 +57,7 @@ def test_runs_of_any_unit_come_back(lines: int, pieces: list[tuple[int, int]], r
         np.testing.assert_array_equal(expanded(runs, len(data)), data)
 
 
-def test_what_repeats_is_found_and_what_does_not_is_left() -> None:
+def test_only_tensors_that_repeat_are_encoded() -> None:
     panel = np.zeros((1000, 48), np.float32)
     panel[:, :16] = 2.5  # the last panel of a packed matrix: a unit of three lines
     assert len(find_runs(panel.reshape(-1).view(np.uint8)) or b"") <= 16 + 8 + 3 * LINE + 2 * LINE
@@ -111,7 +111,7 @@ def test_equal_bytes_are_held_once(picks: list[tuple[int, int, bool]]) -> None:
         assert all(np.array_equal(weights.arrays[n], a) for n, a in arrays.items())
 
 
-def test_a_package_with_runs_is_read_and_written_again(tmp_path: Path) -> None:
+def test_a_package_with_run_length_encoded_weights_is_read_and_written_again(tmp_path: Path) -> None:
     weights = pack_weights({"w": np.full((2000, 500), 3.0, np.float32), "i": np.zeros(1 << 18, np.int64)})
     spare = pack_weights({"s": np.ones(1 << 20, np.float32)})
     package = Package({"main": Entry("module {}", (), ())}, weights, spare=lambda: spare)

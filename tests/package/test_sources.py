@@ -98,7 +98,7 @@ def test_pipes_are_read_and_written(
 
 
 @pytest.mark.parametrize("source", [3, None, io.StringIO("text"), {}])
-def test_what_is_no_source_is_refused(source: Any) -> None:
+def test_invalid_sources_are_rejected(source: Any) -> None:
     with pytest.raises(gw.ModelError, match=r"\[source\]|TypeError"):
         gw.compile(source)
     with pytest.raises(gw.PackageError, match=r'(?s)\[source\].*"rb"'):

@@ -64,7 +64,7 @@ def check(model: gw.Model, deep: Deep) -> None:
     np.testing.assert_allclose(model(deep.x)[0], deep.value(), rtol=1e-3, atol=1e-3)
 
 
-def test_what_no_task_reads_is_no_weight(path: Path, options: Options) -> None:
+def test_a_constant_that_no_task_reads_is_not_a_weight(path: Path, options: Options) -> None:
     package = read_package(path, trust=True)
     assert [t.shape for t in package.spare().tensors.values()] == [(CHANNELS, CHANNELS, 3, 3)]
     (target,) = targets(package).values()
@@ -80,7 +80,7 @@ def test_loading_leaves_it_in_the_file(path: Path, use_mmap: bool) -> None:
     assert {**members, SPARE: later[SPARE].read()} == everything
 
 
-def test_a_loaded_model_runs_where_it_is_lost(
+def test_a_model_runs_without_the_weights_of_the_graph(
     path: Path, deep: Deep, options: Options, tmp_path: Path
 ) -> None:
     """The file contains nothing that a run needs: its bytes are changed, and neither load nor run fails."""
@@ -93,7 +93,7 @@ def test_a_loaded_model_runs_where_it_is_lost(
         read_package(broken, trust=True).spare()
 
 
-def test_a_stranger_compiles_it_again_from_both_members(
+def test_an_untrusted_package_is_compiled_again_from_both_members(
     path: Path, deep: Deep, options: Options, tmp_path: Path
 ) -> None:
     model = gw.load(path, options=replace(options, key_dir=tmp_path / "stranger"))

@@ -157,7 +157,9 @@ def test_weights_are_there_once(options: Options, tmp_path: Path) -> None:
     assert own_weights("v3") not in members
 
 
-def test_what_cannot_be_packed_again_is_a_member_of_its_own(packages: tuple[str, dict[str, Path]]) -> None:
+def test_weights_that_cannot_be_packed_again_are_a_separate_member(
+    packages: tuple[str, dict[str, Path]],
+) -> None:
     name, paths = packages
     made = dict(manifest_of(paths["both"])["packs"]["v3"]["made"])
     assert ("own" in made.values()) == (own_weights("v3") in open_archive(paths["both"])[0])

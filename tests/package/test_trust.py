@@ -136,27 +136,27 @@ class TestUserKey:
         assert [p.name for p in folder.iterdir()] == ["signing.key"]
 
     @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o666])
-    def test_that_others_may_read_is_refused(self, tmp_path: Path, mode: int) -> None:
+    def test_a_key_that_others_may_read_is_rejected(self, tmp_path: Path, mode: int) -> None:
         user_key(tmp_path, create=True)
         (tmp_path / "signing.key").chmod(mode)
         with pytest.raises(gw.PackageError, match="others may read"):
             user_key(tmp_path, create=False)
 
     @pytest.mark.parametrize("create", [False, True])
-    def test_that_is_a_link_is_refused(self, tmp_path: Path, create: bool) -> None:
+    def test_a_key_that_is_a_link_is_rejected(self, tmp_path: Path, create: bool) -> None:
         user_key(tmp_path / "real", create=True)
         (tmp_path / "signing.key").symlink_to(tmp_path / "real" / "signing.key")
         with pytest.raises(gw.PackageError, match="unsafe-key"):
             user_key(tmp_path, create=create)
 
     @pytest.mark.parametrize("size", [0, KEY_BYTES - 1, KEY_BYTES + 1])
-    def test_of_another_size_is_refused(self, tmp_path: Path, size: int) -> None:
+    def test_a_key_of_another_size_is_rejected(self, tmp_path: Path, size: int) -> None:
         (tmp_path / "signing.key").write_bytes(bytes(size))
         (tmp_path / "signing.key").chmod(0o600)
         with pytest.raises(gw.PackageError, match="32 bytes"):
             user_key(tmp_path, create=False)
 
-    def test_that_is_no_file_is_refused(self, tmp_path: Path) -> None:
+    def test_a_key_that_is_not_a_file_is_rejected(self, tmp_path: Path) -> None:
         (tmp_path / "a" / "signing.key").mkdir(parents=True)
         (tmp_path / "b").mkdir()
         os.mkfifo(tmp_path / "b" / "signing.key", 0o600)

@@ -286,7 +286,7 @@ def test_tensors_that_nearly_agree_are_hashed_once_each(monkeypatch: pytest.Monk
         assert np.array_equal(made.arrays[name], array)
 
 
-def test_what_is_packed_is_let_go() -> None:
+def test_memory_of_a_tensor_is_freed_once_it_is_packed() -> None:
     """The memory that was read for one tensor is free before the last one is written."""
     alive: list[int] = []
     sources: list[weakref.ref[Array]] = []

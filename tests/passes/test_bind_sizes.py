@@ -126,7 +126,7 @@ def test_inputs_of_open_rank_take_ranges() -> None:
         ({"x": (None, None, "seven..9")}, ("axis 2 of input 'x'", "is not a size", "N=1..16")),
     ],
 )
-def test_what_cannot_be_is_one_clear_error(shapes: Shapes, texts: tuple[str, ...]) -> None:
+def test_contradictory_sizes_are_one_error(shapes: Shapes, texts: tuple[str, ...]) -> None:
     with pytest.raises(gw.FeedError) as caught:
         given(shapes)
     assert len(caught.value.diagnostics) == 1

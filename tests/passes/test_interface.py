@@ -76,7 +76,7 @@ def test_outputs_may_be_inner_values_and_take_their_inputs_along(source: Any) ->
     np.testing.assert_array_equal(found["z"], X * 3 + 1)
 
 
-def test_what_the_outputs_do_not_need_is_not_even_read() -> None:
+def test_nodes_that_the_outputs_do_not_need_are_not_imported() -> None:
     with pytest.raises(gw.ModelError, match="Odd"):
         gw.compile(_model(unsupported=True))
     model = gw.compile(_model(unsupported=True), outputs=["y"])
@@ -145,5 +145,5 @@ def test_one_number_fits_any_input_of_one_element() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4))
-def test_whole_numbers_arrive_as_they_are(values: list[int]) -> None:
+def test_integers_become_constants_exactly(values: list[int]) -> None:
     assert constant_for(values, tensor(I64, symbol("N"))).tolist() == values

@@ -54,7 +54,7 @@ def _module(
     branches=st.lists(BRANCHES, min_size=2, max_size=4).map(tuple),
     stride=st.integers(1, 2), group=st.sampled_from([1, 2, 4]), with_image=st.booleans(),
 )  # fmt: skip
-def test_the_sum_stays(
+def test_merging_branches_keeps_the_sum(
     branches: tuple[tuple[int, int, int], ...], stride: int, group: int, with_image: bool
 ) -> None:
     before, after = (_module(branches, stride, group, with_image) for _ in range(2))

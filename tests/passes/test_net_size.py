@@ -53,7 +53,7 @@ def test_weights_of_one_number_are_packed_and_take_no_room_in_the_file(tmp_path:
         np.testing.assert_allclose(each.run({"x": x})["y"], expected, rtol=1e-4, atol=1e-2)
 
 
-def test_what_makes_the_constants_grow_too_much_in_all_stays_computed() -> None:
+def test_folding_stops_at_the_total_size_of_constants() -> None:
     """Each of these tiles alone would be folded."""
     builder = gw.GraphBuilder()
     for k in range(40):

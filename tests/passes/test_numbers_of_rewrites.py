@@ -85,7 +85,7 @@ def test_scores_that_are_replaced_leave_no_trace(filler: float, hidden: float) -
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 5), (3, 1), (1, 1)])
-def test_scores_that_a_choice_widens_are_no_attention_of_their_own_size(queries: int, keys: int) -> None:
+def test_scores_broadcast_by_a_where_are_not_fused_as_attention(queries: int, keys: int) -> None:
     q, k, v = normal(1, 2, queries, 4), normal(1, 2, keys, 4), normal(1, 2, 5, 4)
     feeds = {"q": q, "k": k, "v": v, "m": RNG.random((1, 1, 3, 5)) < 0.6}
     check(attention(("Where", "m,s,n", "w", {})), feeds, {"n": np.float32(-1e4)}, 1e-4, 1e-5)

@@ -268,7 +268,7 @@ def test_known_sizes_stay_where_elements_decide_others() -> None:
         assert isinstance(dims[1], Expr)
 
 
-def test_choices_by_known_elements_know_what_they_choose() -> None:
+def test_a_where_with_known_conditions_has_known_elements() -> None:
     """Exporters write Expand in this way, with -1 for sizes that stay."""
     module, b, (_, k) = _graph(("x", tensor(F32, N, 1)), ("k", tensor(I64, 1)))
     target = b(Concat(0), b.const(np.array([-1])), k)

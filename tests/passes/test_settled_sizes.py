@@ -42,7 +42,7 @@ g (float[B, S, 4] x, float[C, T, 4] m, float[C, 1, T, 1] mask) => (float[p, q, r
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("length", [1, 5])
-def test_a_size_is_settled_by_one_that_is_settled_later(batch: int, length: int) -> None:
+def test_a_size_is_replaced_by_one_that_is_inferred_later(batch: int, length: int) -> None:
     """``masked`` has the size of ``h``, which equals that of ``x`` only by a guard."""
     model = gw.compile(parser.parse_model(MODEL))
     rng = np.random.default_rng(0)
@@ -54,7 +54,7 @@ def test_a_size_is_settled_by_one_that_is_settled_later(batch: int, length: int)
     assert model.stats()["host_calls"] == 0
 
 
-def test_a_size_in_terms_of_itself_settles_nothing() -> None:
+def test_a_size_is_not_replaced_by_itself() -> None:
     """It must not take the place of the size that settles the symbol: Nystromformer failed to run."""
     b, s, u = map(symbol, "BSu")
     known = TensorType(F32, (b, u))

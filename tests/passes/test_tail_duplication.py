@@ -132,7 +132,7 @@ def test_a_chain_of_branches_that_cannot_run_nests_no_deeper_than_allowed() -> N
     assert "Fail" in op_names(module)
 
 
-def test_branches_of_one_rank_stay_where_they_are() -> None:
+def test_branches_of_equal_rank_are_not_changed() -> None:
     module = Module()
     graph = module.add_graph(Graph("main"))
     condition = graph.add_input(tensor(BOOL), "c")

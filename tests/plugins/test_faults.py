@@ -156,7 +156,9 @@ C = {
 
 
 @pytest.mark.parametrize("message", C)
-def test_c_that_fails(message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_c_shows_the_line_of_the_python_file(
+    message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error shows the line of the Python file and its text; no files are left behind."""
     folder = tmp_path / "temporary"
     folder.mkdir()
@@ -196,12 +198,12 @@ LAUNCHES = {
 
 
 @pytest.mark.parametrize("message", LAUNCHES)
-def test_a_launch_that_cannot_be(message: str) -> None:
+def test_invalid_launches_are_rejected(message: str) -> None:
     text = CANDIDATE.format(body=GOOD, launch=LAUNCHES[message])
     assert message in failure(HEAD, INFER, REFERENCE, ONNX, text)
 
 
-def test_what_the_context_refuses_a_candidate_is_a_reason() -> None:
+def test_an_error_of_the_context_is_a_reason_against_the_candidate() -> None:
     """The op then runs on its reference, as if the candidate had returned a reason."""
     refused = "context.generate(Refused(), '')"
     head = "class Refused:\n    pass\n\n" + HEAD

@@ -105,7 +105,7 @@ def test_an_op_that_promises_blocks_needs_a_kernel_for_them() -> None:
 
 
 @pytest.mark.usefixtures("_flip_rows")
-def test_an_op_tells_what_padding_can_reach() -> None:
+def test_the_padding_rule_of_an_op_decides_whether_gears_pad() -> None:
     """Buckets only pad images after their columns; padded rows would move elements."""
     wide = node_model(node("FlipRows"), shape=("N", 2, 4, "W"))
     model = gw.compile(wide, gears=gw.Gears({"x": [[1, 2, 4, 3], [3, 2, 4, 8]]}, between="pad"))

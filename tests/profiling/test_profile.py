@@ -264,7 +264,7 @@ def test_nodes_in_python_are_rows_without_what_they_contain(options: Options, tm
     assert slice.name == "Concat join"
 
 
-def test_own_time_is_that_outside_of_what_is_inside() -> None:
+def test_self_time_excludes_nested_spans() -> None:
     outer, first, second, inner = Span(0, 100), Span(10, 40), Span(50, 60), Span(20, 30)
     after = Span(100, 130)
     found = dict(own_times([inner, outer, after, first, second]))

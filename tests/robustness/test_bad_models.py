@@ -30,7 +30,7 @@ def found() -> dict[str, Outcome]:
 
 
 @pytest.mark.parametrize("name", cases.REFUSED)
-def test_nonsense_is_refused(found: dict[str, Outcome], name: str) -> None:
+def test_invalid_models_are_rejected(found: dict[str, Outcome], name: str) -> None:
     outcome = found.get(name)
     assert outcome is not None, f"the process died before: {list(found.values())[-1]}"
     assert outcome.ok, outcome
@@ -39,7 +39,7 @@ def test_nonsense_is_refused(found: dict[str, Outcome], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", cases.EITHER)
-def test_what_asks_for_too_much_ends_soon(found: dict[str, Outcome], name: str) -> None:
+def test_models_that_need_too_much_end_soon(found: dict[str, Outcome], name: str) -> None:
     outcome = found.get(name)
     assert outcome is not None, f"the process died before: {list(found.values())[-1]}"
     assert outcome.ok, outcome
@@ -82,7 +82,7 @@ def test_truncated_files(tmp_path: Path, share: float) -> None:
         gw.compile(file)
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_paths_that_are_not_models_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("not a model\n" * 50)
     for path in (tmp_path, tmp_path / "absent.onnx", tmp_path / "text.onnx"):
         with pytest.raises(gw.GraphwrightError, match=str(path.name)):

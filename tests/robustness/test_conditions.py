@@ -37,7 +37,7 @@ def test_one_element_of_any_rank_decides(device: str, shape: list[Any] | None) -
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", [0, 2, 3])
-def test_others_do_not(device: str, size: int) -> None:
+def test_conditions_of_several_elements_are_rejected(device: str, size: int) -> None:
     feeds = {"x": np.ones(2, np.float32), "c": np.ones(size, np.bool_)}
     for shape in (["n"], None):
         compiled = gw.compile(branching(shape), options=gw.CompileOptions(device=device))
@@ -51,7 +51,7 @@ def test_a_model_whose_condition_has_more_is_refused() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 3])
-def test_others_do_not_where_the_host_takes_a_branch(size: int) -> None:
+def test_the_host_rejects_conditions_of_several_elements(size: int) -> None:
     compiled = gw.compile(branching(None, node("Concat", "x x", "other", axis=0)))
     x = np.ones(2, np.float32)
     np.testing.assert_array_equal(compiled.run({"x": x, "c": np.array([[True]])})["y"], -x)

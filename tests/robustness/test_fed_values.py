@@ -103,7 +103,7 @@ REFUSED: tuple[tuple[str, bytes, list[tuple[Any, ...]], str], ...] = (
     "op, model, cases, message", REFUSED, ids=[f"{r[0]}{k}" for k, r in enumerate(REFUSED)]
 )
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_what_no_result_has_is_refused(
+def test_fed_values_that_give_an_impossible_shape_are_rejected(
     op: str, model: bytes, cases: list[tuple[Any, ...]], message: str, device: str
 ) -> None:
     compiled = gw.compile(model, options=Options(device=device))

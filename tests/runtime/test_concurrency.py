@@ -67,7 +67,7 @@ def test_concurrent_host_calls(options: Options) -> None:
     assert model.stats()["host_calls"] == 2 * len(feeds)
 
 
-def test_a_late_model_compiles_each_shape_once(options: Options) -> None:
+def test_concurrent_runs_compile_each_rank_once(options: Options) -> None:
     """There are more ranks than a package holds: variants are compiled while others run."""
     inputs = {"x": (TensorProto.FLOAT, None), "z": (TensorProto.FLOAT, None)}
     node = helper.make_node("MatMul", ["x", "z"], ["y"])

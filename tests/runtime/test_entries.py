@@ -121,7 +121,7 @@ def test_a_file_holds_all_entries(device: str, tmp_path: Path) -> None:
     assert again.getvalue() == (tmp_path / "m.om").read_bytes()
 
 
-def test_a_stranger_compiles_all_entries_again(tmp_path: Path) -> None:
+def test_all_entries_of_an_untrusted_package_are_compiled_again(tmp_path: Path) -> None:
     compiled().save(tmp_path / "m.om")
     package = read_package(tmp_path / "m.om")
     assert [entry.executable for entry in package.entries.values()] == [None, None]

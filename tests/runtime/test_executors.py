@@ -113,7 +113,7 @@ class TestReference:
             loaded(classifier.x)[0], classifier.value(classifier.x), rtol=1e-4, atol=1e-6
         )
 
-    def test_it_saves_what_the_cpu_can_run(
+    def test_the_reference_device_saves_a_package_for_the_cpu(
         self, classifier: Classifier, options: Options, tmp_path: Path
     ) -> None:
         compiled(classifier, options, "reference").save(tmp_path / "reference.om")

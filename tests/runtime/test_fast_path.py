@@ -36,7 +36,7 @@ def model() -> Model:
     return b.compile()
 
 
-def test_plain_arrays_take_the_short_way(model: Model) -> None:
+def test_plain_arrays_take_the_fast_path(model: Model) -> None:
     entry = model.executor.fast_path(0)
     total, positive = entry(X, X)
     np.testing.assert_array_equal(total, 2 * X)
@@ -56,7 +56,7 @@ def test_plain_arrays_take_the_short_way(model: Model) -> None:
         X.astype(ml_dtypes.bfloat16), X.view(np.recarray), X[:2], np.float32(1), memoryview(X),
     ],
 )  # fmt: skip
-def test_what_is_not_plain_is_left_to_the_long_way(model: Model, array: Any) -> None:
+def test_unusual_feeds_take_the_general_path(model: Model, array: Any) -> None:
     entry = model.executor.fast_path(0)
     assert entry(array, X) is None
     assert entry.named({"x": array, "y": X}, None) is None
@@ -71,7 +71,7 @@ def test_what_is_not_plain_is_left_to_the_long_way(model: Model, array: Any) -> 
         ({"x": X, "y": X}, [[]]), (None, None),
     ],
 )  # fmt: skip
-def test_odd_feeds_and_names_are_left_to_the_long_way(model: Model, feeds: Any, names: Any) -> None:
+def test_unknown_names_take_the_general_path(model: Model, feeds: Any, names: Any) -> None:
     entry = model.executor.fast_path(0)
     assert entry.named(feeds, names) is None
     assert entry.listed(feeds, names) is None
@@ -113,7 +113,7 @@ def test_unfit_targets_are_left_to_the_long_way_and_not_written(model: Model, ou
     assert all(map(np.array_equal, arrays, before))
 
 
-def test_counts_and_keywords_are_left_to_the_long_way(model: Model) -> None:
+def test_wrong_counts_and_keywords_take_the_general_path(model: Model) -> None:
     entry = model.executor.fast_path(0)
     assert entry() is None
     assert entry(X) is None

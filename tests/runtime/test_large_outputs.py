@@ -67,7 +67,7 @@ def test_trim_gives_the_memory_back(model: gw.Model, elements: int) -> None:
     assert np.all(model(feed(elements, 2))[0] == 4)
 
 
-def test_little_is_kept_of_many_results(model: gw.Model) -> None:
+def test_only_a_limited_amount_of_output_memory_is_kept(model: gw.Model) -> None:
     model.trim()
     many = [model(feed(size, 1))[0] for size in range(250_000, 262_000, 200)]
     total = sum(array.nbytes for array in many)

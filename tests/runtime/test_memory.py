@@ -186,7 +186,7 @@ def test_other_devices_have_no_programs_or_plan_as_the_cpu_does() -> None:
     assert planned.arena == product().compile().memory([5, 64]).arena
 
 
-def test_facts_are_plain(tmp_path: Path) -> None:
+def test_the_facts_are_json(tmp_path: Path) -> None:
     import json
 
     facts = json.loads(json.dumps(product().compile().memory([5, 64]).facts()))

@@ -216,7 +216,7 @@ class TestHostCalls:
             options=options,
         )
 
-    def test_value_and_count(self, options: Options) -> None:
+    def test_results_are_correct_and_host_calls_are_counted(self, options: Options) -> None:
         model = self.model(options)
         (target,) = targets(model.package).values()
         assert any(task.kind.name == "HOSTCALL" for task in target.task_graph.tasks)

@@ -98,7 +98,7 @@ def test_outputs_are_chosen_beside_states(outputs: Any) -> None:
         ({"x": "h_next"}, r"state 'x' is f32\[T, 1, 8\], but its next value 'h_next' is f32\[1, 1, 5\]"),
     ],
 )
-def test_what_is_no_state_is_named(states: dict[str, str], said: str) -> None:
+def test_invalid_states_are_named(states: dict[str, str], said: str) -> None:
     with pytest.raises(ModelError, match=f"(?s){said}"):
         gw.compile(recurrent(), states=states)
 

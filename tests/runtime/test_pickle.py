@@ -59,7 +59,7 @@ def test_a_copy_computes_the_same(way: str, arguments: dict[str, Any]) -> None:
     assert model.stats()["runs"] == 0 and made.stats()["runs"] == 1
 
 
-def test_stages_and_ranks_are_copied(options: Options) -> None:
+def test_host_programs_and_dispatches_are_copied(options: Options) -> None:
     model = gw.compile(rank_by_size(), options=options)
     feeds = {
         spec.name: np.ones([2 if isinstance(d, str) else d for d in spec.shape or ()], spec.dtype.numpy)
@@ -117,7 +117,7 @@ def test_sessions_are_pickled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [gw.ModelError, gw.FeedError, gw.OptionError, gw.PackageError])
-def test_errors_arrive_whole(kind: type[gw.GraphwrightError]) -> None:
+def test_errors_can_be_pickled(kind: type[gw.GraphwrightError]) -> None:
     error = kind(Diagnostic("a", "first", "here", "do"), Diagnostic("b", "second"))
     made = pickle.loads(pickle.dumps(error))
     assert type(made) is kind and made.diagnostics == error.diagnostics and str(made) == str(error)

@@ -92,7 +92,7 @@ def test_every_way_to_run_updates_states(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_state_starts_as_it_is_told(device: str) -> None:
+def test_a_state_begins_with_its_start_value(device: str) -> None:
     b = gw.GraphBuilder()
     x = b.input("x", "f32", (3,))
     total, runs = b.state("total", "f32", (3,), start=[1, 2, 3]), b.state("runs", "i64", (), start=7)
@@ -265,7 +265,7 @@ def test_states_are_reset() -> None:
         ({"count": object()}, "'count' takes f32, not object "),
     ],
 )
-def test_what_is_no_state_is_refused(states: Any, message: str) -> None:
+def test_invalid_states_are_rejected(states: Any, message: str) -> None:
     model = counter()
     model(np.ones(3, np.float32))
     with pytest.raises(FeedError, match=message):
@@ -281,7 +281,7 @@ def test_a_state_is_not_fed() -> None:
         counter()(x, x)
 
 
-def test_faults_of_states_are_told_when_they_are_made() -> None:
+def test_invalid_states_are_rejected_by_the_builder() -> None:
     b = gw.GraphBuilder()
     x, count = b.input("x", "f32", (3,)), b.state("count", "f32", (3,))
     with pytest.raises(ModelError, match="is not a state of this builder"):

@@ -40,7 +40,7 @@ def test_a_stream_keeps_its_order() -> None:
     assert edges((0, [write(1)]), (0, [write(2)]), (1, [write(3)])) == [(), (0,), ()]
 
 
-def test_different_parts_do_not_wait_for_each_other_but_a_reader_for_all() -> None:
+def test_a_reader_of_the_whole_waits_for_writers_of_all_parts() -> None:
     made = edges((0, [write(1, 0)]), (1, [write(1, 64)]), (2, [write(1, 0)]), (3, [read(1, 0)]))
     assert made == [(), (), (0,), (1, 2)]
 
@@ -55,7 +55,7 @@ def test_a_task_does_not_wait_for_itself() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_waits_is_what_conflicts(seed: int) -> None:
+def test_exactly_the_conflicting_tasks_are_ordered(seed: int) -> None:
     """A path of edges orders every pair of accesses that must not be swapped."""
     random = Random(seed)
     tasks = [

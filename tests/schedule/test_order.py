@@ -85,13 +85,13 @@ def test_most_small_graphs_get_the_best_order() -> None:
     assert best >= 34
 
 
-def test_the_order_stays_where_nothing_is_gained() -> None:
+def test_the_order_stays_if_no_other_needs_less_memory() -> None:
     chain = [Item(frozenset({k, k + 1}), after={k - 1} if k else set()) for k in range(9)]
     assert order_for_memory(chain, dict.fromkeys(range(10), 8)) == list(range(9))
     assert order_for_memory([], {}) == []
 
 
-def test_what_is_read_late_is_made_late() -> None:
+def test_values_that_are_read_late_are_computed_late() -> None:
     """A chain reads eight products of one input one by one: three of them at a time are enough."""
     builder = gw.GraphBuilder()
     random = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from graphwright.package.parallel_fill import run_in_threads
 from graphwright.support.background import BackgroundTask
 
 
-def test_it_runs_while_the_caller_goes_on() -> None:
+def test_a_task_runs_while_the_caller_continues() -> None:
     go_on = threading.Event()
 
     def call() -> tuple[bool, int]:
@@ -24,13 +24,13 @@ def test_it_runs_while_the_caller_goes_on() -> None:
     assert made.result() == (waited, thread)
 
 
-def test_it_may_give_none() -> None:
+def test_a_task_may_return_none() -> None:
     with BackgroundTask(lambda: None) as made:
         assert made.result() is None
 
 
 @pytest.mark.parametrize("fault", [ValueError("no"), KeyboardInterrupt(), SystemExit(3)])
-def test_it_raises_what_the_call_raised(fault: BaseException) -> None:
+def test_result_raises_the_exception_of_the_call(fault: BaseException) -> None:
     def call() -> None:
         raise fault
 

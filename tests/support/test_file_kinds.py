@@ -211,7 +211,7 @@ def test_short_heads_are_no_fault(size: int) -> None:
         kind_of(data[:HEAD], len(data))
 
 
-def test_a_package_cut_short_is_said_to_be_cut(package_path: Path) -> None:
+def test_the_error_about_a_truncated_package_says_so(package_path: Path) -> None:
     """Such a file cannot be unpacked."""
     data = package_path.read_bytes()
     for size in (4, 20, 29, 30, 36, 42, 43, 100):

@@ -33,7 +33,7 @@ def takes(lock: ForkLock) -> bool:
     return True
 
 
-def test_one_thread_at_a_time_holds_it() -> None:
+def test_only_one_thread_at_a_time_holds_the_lock() -> None:
     lock, count = ForkLock(), [0]
 
     def add() -> None:
@@ -50,7 +50,7 @@ def test_one_thread_at_a_time_holds_it() -> None:
     assert count == [8000]
 
 
-def test_it_is_free_in_a_child_of_another_thread() -> None:
+def test_the_lock_is_free_in_a_child_forked_by_another_thread() -> None:
     lock, held, done = ForkLock(), threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -67,7 +67,7 @@ def test_it_is_free_in_a_child_of_another_thread() -> None:
     assert takes(lock)
 
 
-def test_it_stays_held_by_the_thread_that_forks() -> None:
+def test_the_lock_stays_held_by_the_thread_that_forks() -> None:
     lock = ForkLock()
     with lock:
         child = os.fork()
@@ -76,7 +76,7 @@ def test_it_stays_held_by_the_thread_that_forks() -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_it_is_let_go_where_a_block_raises() -> None:
+def test_the_lock_is_released_if_a_block_raises() -> None:
     lock = ForkLock()
     with pytest.raises(ValueError), lock:
         raise ValueError

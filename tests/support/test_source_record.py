@@ -34,7 +34,7 @@ def test_sources_that_are_as_built(library: Path) -> None:
     assert changed_sources(library, record, library.parent) == []
 
 
-def test_changed_sources_and_missing_ones(library: Path) -> None:
+def test_changed_and_missing_sources_are_found(library: Path) -> None:
     record = _record(library)
     (library.parent / "b.py").write_text("another text")
     (library.parent / "c.h").unlink()

@@ -122,7 +122,7 @@ def test_states_are_updated_on_another_device() -> None:
     np.testing.assert_array_equal(model.states["count"], 3)
 
 
-def test_what_is_no_device_for_nodes_is_named() -> None:
+def test_invalid_devices_for_nodes_are_named() -> None:
     b = gw.GraphBuilder()
     with pytest.raises(ModelError, match=r"cpu.*abacus"), b.on("gpu"):
         pass

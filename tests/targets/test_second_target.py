@@ -82,7 +82,7 @@ def test_other_devices_compile_its_package_again(model: gw.Model, tmp_path: Path
     np.testing.assert_array_equal(*back(x), *model(x))
 
 
-def test_what_runs_is_generated_from_its_own_text(model: gw.Model) -> None:
+def test_kernels_run_from_the_text_in_the_package(model: gw.Model) -> None:
     program = model.entry.executable
     assert isinstance(program, Program)
     target = program.targets[NAME]
@@ -118,7 +118,7 @@ def test_fusion_asks_the_target_what_it_can_express() -> None:
     assert sum(1 for _ in nodes_of(module, Fused)) == 2
 
 
-def test_regions_stay_within_its_limits() -> None:
+def test_fusion_respects_the_limits_of_the_target() -> None:
     def chain(b: gw.GraphBuilder) -> Value:
         value = b.input("x", np.float32, (4, 6))
         for _ in range(20):
@@ -152,7 +152,7 @@ def test_reductions_over_either_axis(shape: tuple[int, int], axis: int) -> None:
     np.testing.assert_allclose(given, want, rtol=1e-5, atol=1e-6)
 
 
-def test_the_host_runs_what_needs_the_library() -> None:
+def test_nodes_that_need_library_kernels_run_on_the_host() -> None:
     module = layer()
     target = AbacusTarget()
     run_passes(module, *graph_passes(), *kernel_passes(target))

@@ -166,13 +166,13 @@ def test_containers_in_json(dtype: DType, text: str, wanted: object) -> None:
         (SEQUENCE, "missing.npz", "cannot be read"),
     ],
 )
-def test_what_is_no_container(dtype: DType, text: str, fault: str) -> None:
+def test_invalid_sequences_and_maps_are_rejected(dtype: DType, text: str, fault: str) -> None:
     with pytest.raises(FeedError, match=fault):
         make_feeds([TensorSpec("s", dtype, ())], [f"s={text}"], {})
 
 
 @pytest.mark.parametrize("text", ["[", "word", ""])
-def test_what_is_no_json(text: str) -> None:
+def test_invalid_json_is_rejected(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="nor JSON"):
         make_feeds([TensorSpec("s", SEQUENCE, ())], [f"s={text}"], {})
 

@@ -269,7 +269,7 @@ def test_arguments_that_do_not_go_with_measuring(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("rules", ["all", "none"])
-def test_a_region_alone_computes_what_it_did(rules: str) -> None:
+def test_a_region_as_a_model_gives_the_same_results(rules: str) -> None:
     """The weights of a region are its constants."""
     module = unpacked_module(gw.compile(model()).package)
     node = next(node for node in module.walk() if isinstance(node.op, Fused) and "product" in node.sources)

@@ -254,7 +254,7 @@ def test_a_screen_holds_it(folder: Path) -> None:
         assert len(said(folder / "m.om", f"--{section}").splitlines()) <= 50
 
 
-def test_of_a_package_that_is_not_trusted_no_tasks_are_read(folder: Path) -> None:
+def test_tasks_of_an_untrusted_package_are_not_read(folder: Path) -> None:
     done = graphwright("explain", folder / "static.om", "--kernels")
     assert "second" in done.stdout and "use --trust" in done.stderr
     assert "flat" in graphwright("explain", folder / "static.om", "--layouts").stdout

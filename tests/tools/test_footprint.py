@@ -27,7 +27,7 @@ def package(tmp_path: Path) -> Path:
     return path
 
 
-def test_weights_count_where_they_are_copied_and_not_where_they_are_mapped(package: Path) -> None:
+def test_copied_weights_count_and_mapped_ones_do_not(package: Path) -> None:
     feeds = {"x": np.ones((4, 2048), np.float32)}
     copied = measure("graphwright", package, feeds)
     mapped = measure("graphwright", package, feeds, mapped=True)

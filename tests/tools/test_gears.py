@@ -137,7 +137,7 @@ def test_run_and_check_take_the_gear_of_the_feeds(network: Path) -> None:
         (("--between", "sideways", "--dynamic-batch", "1,2"), "sideways"),
     ],
 )
-def test_what_cannot_be_read_is_a_usage_error(network: Path, flags: tuple[str, ...], words: str) -> None:
+def test_invalid_gear_flags_are_usage_errors(network: Path, flags: tuple[str, ...], words: str) -> None:
     result = graphwright("compile", network, *flags)
     assert result.exit_code == 2 and not Path("network.om").exists()
     assert words in re.sub(r"[\s│]+", " ", result.stderr), result.stderr

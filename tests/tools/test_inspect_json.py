@@ -74,7 +74,7 @@ def test_hostile_names_are_json(tmp_path: Path) -> None:
     assert found["inputs"][0]["name"] == f"x{HOSTILE}"
 
 
-def test_it_goes_with_no_other_form(model: Path) -> None:
+def test_json_cannot_be_combined_with_other_forms(model: Path) -> None:
     assert graphwright("inspect", model, "--json", "--report").exit_code == 2
 
 

@@ -48,7 +48,7 @@ def test_the_text_has_the_numbers(package: Path) -> None:
     assert "one thread: --threads 1" in shown and "half of N: 16 instead of 32" in shown
 
 
-def test_it_says_what_the_model_says(package: Path) -> None:
+def test_the_command_prints_the_facts_of_the_model(package: Path) -> None:
     found = facts(package, "--shape", "x:32,64", "--threads", "1")
     used = gw.load(package).memory([32, 64], threads=1)
     assert {key: found[key] for key in used.facts()} == json.loads(json.dumps(used.facts()))
@@ -62,7 +62,7 @@ def test_inspect_has_the_same_arena(package: Path) -> None:
     assert (memory["arena_bytes"], memory["live_bytes"]) == (found["arena"], found["live"])
 
 
-def test_of_a_range_the_largest_counts(tmp_path: Path) -> None:
+def test_the_largest_size_of_a_range_counts(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx")
     found = facts("m.onnx", "--shape", "x:N=1..256,4")
     assert found["programs"][0]["shapes"] == {"x": [256, 4]}

@@ -43,7 +43,7 @@ def test_every_verb_reads_standard_input(model: Path, verb: str) -> None:
     assert "y" in made.stdout and tempfile.gettempdir() not in made.stdout
 
 
-def test_what_standard_input_is_not(model: Path) -> None:
+def test_standard_input_that_is_not_a_model_is_rejected(model: Path) -> None:
     made = CliRunner().invoke(app, ["compile", "-", "-o", "x.om"], input=b"")
     assert made.exit_code == 1
     assert made.stderr.startswith("error: standard input: is not an ONNX model: it is empty")

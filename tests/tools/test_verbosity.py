@@ -34,7 +34,7 @@ def test_the_default_is_notes_and_warnings(model: Path, monkeypatch: pytest.Monk
     assert "warning: the environment variable GRAPHWRIGHT_THREADZ is not an option" in result.stderr
 
 
-def test_more_and_less_on_request(model: Path) -> None:
+def test_flags_set_the_verbosity(model: Path) -> None:
     told = graphwright("compile", model, "-o", "out.om", "-v").stderr
     assert re.search(r"^info: compiled .*model.onnx in \d+\.\d\d s$", told, re.MULTILINE)
     assert "debug:" not in told
@@ -60,7 +60,7 @@ def test_hostile_names_in_logs_are_harmless(tmp_path: Path) -> None:
     assert "info: compiled" in told and "\x1b" not in told
 
 
-def test_a_terminal_sees_a_bar_and_nothing_of_it_stays(model: Path) -> None:
+def test_a_progress_bar_on_a_terminal_is_erased_at_the_end(model: Path) -> None:
     reader, writer = pty.openpty()
     command = [
         sys.executable,

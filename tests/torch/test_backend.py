@@ -153,7 +153,7 @@ def test_dynamic_sizes_are_compiled_once() -> None:
     assert len(report()) - before == 1
 
 
-def test_sizes_are_results() -> None:
+def test_sizes_can_be_results() -> None:
     run = compiled(lambda x: (x + x.shape[0], x.shape[0] * 2, None), dynamic=True)
     for n in (3, 5):
         x = torch.randn(n, 2)
@@ -286,7 +286,7 @@ class Counter(nn.Module):
         return self.count * 2
 
 
-def test_buffers_that_change() -> None:
+def test_buffers_that_a_call_changes() -> None:
     model = Counter()
     run = compiled(model)
     with torch.no_grad():

@@ -306,7 +306,7 @@ def line_of(source: type, text: str) -> str:
     return f"{Path(__file__).name}:{next(k for k in range(start, len(lines)) if text in lines[k]) + 1}"
 
 
-def test_what_cannot_be_exported_is_an_error_with_the_line() -> None:
+def test_unsupported_modules_are_errors_with_the_source_line() -> None:
     x = torch.ones(3, 3)
     with pytest.raises(gw.ModelError, match=r"writes to its argument 'x'"):
         gw.compile(WritesToArgument(), (x,))

@@ -164,7 +164,7 @@ def test_a_group_on_both_sides_of_an_operator_of_pytorch() -> None:
 
 
 @pytest.mark.parametrize("group", ["", None, 3])
-def test_what_is_no_group(group: Any) -> None:
+def test_invalid_groups_are_rejected(group: Any) -> None:
     with pytest.raises(ValueError, match="a group is a name"):
         gw.torch.fuse(group)
     module = Chain(None, None)

@@ -105,7 +105,7 @@ def test_a_copy_of_a_compiled_module() -> None:
         close(run(x), model(x))
 
 
-def test_what_was_packed_ends_with_its_parameters() -> None:
+def test_packed_copies_are_freed_with_their_parameters() -> None:
     known = set(compiled_graph._GRAPHS)
     model, x = nn.Linear(64, 64), torch.randn(2, 64)
     run = compiled(model)
@@ -237,7 +237,7 @@ def test_released_parameters_are_nan_and_named_in_errors() -> None:
         close(run(x), expected + 1)
 
 
-def test_what_is_released_is_freed() -> None:
+def test_released_parameters_free_their_memory() -> None:
     def resident() -> int:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -101,7 +101,7 @@ def test_a_record_keeps_what_was_measured_last() -> None:
         entry().replace("0.95", "1" + "0" * 400),
     ),
 )
-def test_what_is_no_record_is_refused(text: str, tmp_path: Path) -> None:
+def test_invalid_records_are_rejected(text: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"."):
         parsed(text)
     file = tmp_path / "record.json"
@@ -118,7 +118,7 @@ def test_a_file_that_is_not_there_or_too_large_is_refused(tmp_path: Path) -> Non
         Options(tuning=str(tmp_path / "large.json"))
 
 
-def test_what_is_kept_is_private_and_is_added_to(options: Options) -> None:
+def test_the_record_is_private_and_new_measurements_are_added(options: Options) -> None:
     assert store.with_record(options).tuning == NO_RECORD
     store.keep({digest(1): HALF, digest(2): HALF}, options)
     store.keep({digest(3): HALF, digest(1): HALF}, options)
@@ -176,7 +176,7 @@ def test_a_folder_that_cannot_be_made_is_no_error(
 
 
 @pytest.mark.parametrize("sizes", ("N", "N=", "=3", "N=-1", "N=1,,", "N=1;M=2", "N=9999999999"))
-def test_sizes_that_are_none_are_refused(sizes: str) -> None:
+def test_invalid_tune_sizes_are_rejected(sizes: str) -> None:
     with pytest.raises(OptionError, match="must be sizes"):
         Options(tune_sizes=sizes)
 

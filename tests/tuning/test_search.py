@@ -144,7 +144,7 @@ def searched(compiler: Compiler, seconds: float = MINUTE, known: Workloads | Non
     return search
 
 
-def test_the_fastest_way_of_each_workload_is_taken() -> None:
+def test_the_fastest_alternative_of_each_workload_is_chosen() -> None:
     times = {"a": {"x": 100.0, "y": 90.0, "z": 50.0}, "b": {"x": 10.0, "y": 99.0}}
 
     def cost(taken: Mapping[str, str]) -> Sequence[tuple[set[int], float]]:
@@ -160,7 +160,7 @@ def test_the_fastest_way_of_each_workload_is_taken() -> None:
     assert (search.tried, search.left) == (3, 0)
 
 
-def test_what_is_known_is_not_measured_again() -> None:
+def test_known_measurements_are_not_repeated() -> None:
     known = {"a": Measured("x", {"y": Times(0.5, 0.5, 0.5)}, "y")}
     compiler = Compiler({"a": ["x", "y"]}, {"a": {0}}, lambda taken: [({0}, 1e5)])
     search = searched(compiler, known=known)
@@ -225,7 +225,7 @@ def test_short_workloads_are_not_measured() -> None:
     assert search.learned == {"a": Measured("x", {"y": None}, "x")}
 
 
-def test_without_time_ways_stay_open() -> None:
+def test_without_time_alternatives_stay_unmeasured() -> None:
     compiler = Compiler({"a": ["x", "y"]}, {"a": {0}}, lambda taken: [({0}, 1e5)])
     search = searched(compiler, seconds=0)
     assert (search.learned, search.tried, search.left) == ({}, 0, 1)
@@ -243,7 +243,7 @@ def test_the_search_ends_where_changes_always_meet() -> None:
 
 @SETTINGS
 @given(st.lists(st.frozensets(st.integers(0, 8), max_size=3), max_size=6), st.data())
-def test_a_closure_cuts_no_task(tasks: list[frozenset[int]], data: st.DataObject) -> None:
+def test_a_closure_contains_whole_tasks(tasks: list[frozenset[int]], data: st.DataObject) -> None:
     others = data.draw(st.lists(st.frozensets(st.integers(0, 8), max_size=3), max_size=6))
     start = data.draw(st.frozensets(st.integers(0, 8), min_size=1, max_size=2))
     side = timed(lambda: [0.0])

@@ -116,7 +116,7 @@ def test_images_are_asked_about_algorithms_bands_and_merges() -> None:
     assert not any("winograd" in name for choice in strict for name in choice.alternatives)
 
 
-def test_merges_that_are_expected_not_to_pay_are_ways_too() -> None:
+def test_merges_predicted_to_be_slower_are_alternatives_too() -> None:
     alternatives = {choice.alternatives for choice in draft(long_rows()).compiled({}).choices}
     assert ("two kernels", "one kernel") in alternatives
 

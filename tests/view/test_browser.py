@@ -91,7 +91,7 @@ def inside(inner: dict[str, Any], frame: dict[str, Any]) -> bool:
     )
 
 
-def test_it_is_painted_and_asks_for_nothing(page: Browser) -> None:
+def test_the_page_is_drawn_without_requests(page: Browser) -> None:
     assert page.run(COLORS) > 4
     assert page.run(
         "[...document.querySelectorAll('#stages button')].map((each) => each.textContent)"
@@ -184,7 +184,7 @@ def test_dark_pages_are_dark(page: Browser) -> None:
     page.media(prefers_color_scheme="light")
 
 
-def test_a_stage_beside_leaves_the_middle_where_it_is(page: Browser) -> None:
+def test_a_second_stage_keeps_the_center_of_the_view(page: Browser) -> None:
     middle = f"{VIEW}.camera.x + {VIEW}.size.width / 2 / {VIEW}.camera.scale"
     before, whole = page.run(middle), page.run(f"{VIEW}.size.width")
     page.run(f"{PAGE}.compare(2)")

@@ -49,7 +49,7 @@ SEEDS, COUNTS, DENSITIES = st.integers(0, 2**32), st.integers(1, 30), st.sampled
 
 @settings(deadline=None)
 @given(SEEDS, COUNTS, DENSITIES)
-def test_graphs_without_circles(seed: int, count: int, density: float) -> None:
+def test_acyclic_graphs(seed: int, count: int, density: float) -> None:
     sizes, edges = random_graph(seed, count, density, circles=False)
     made = draw(sizes, edges)
     check(made, sizes, edges)
@@ -59,7 +59,7 @@ def test_graphs_without_circles(seed: int, count: int, density: float) -> None:
 
 @settings(deadline=None)
 @given(SEEDS, COUNTS, DENSITIES)
-def test_circles_have_edges_that_go_up(seed: int, count: int, density: float) -> None:
+def test_cycles_have_edges_that_go_up(seed: int, count: int, density: float) -> None:
     sizes, edges = random_graph(seed, count, density, circles=True)
     made = draw(sizes, edges)
     check(made, sizes, edges)

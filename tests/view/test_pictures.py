@@ -234,13 +234,13 @@ def test_a_value_passes_the_borders_of_groups_through_ports() -> None:
     assert root.edges == {(0, 1): "t", (0, 2): "t"}
 
 
-def test_groups_of_one_thing_give_way_to_it() -> None:
+def test_a_group_with_one_member_is_replaced_by_it() -> None:
     groups = (Group(""), Group("only"), Group("a", 1), Group("b", 2), Group("region", 3, box()))
     picture = simplified(GraphPicture("x", (box(4), box(2)), (), groups))
     assert [(group.name, group.parent) for group in picture.groups] == [("", ROOT), ("region", ROOT)]
     assert [node.group for node in picture.nodes] == [1, ROOT]
 
 
-def test_no_nodes_at_all() -> None:
+def test_a_picture_without_nodes() -> None:
     picture = simplified(GraphPicture("x", (), (), (Group(""),)))
     assert len(picture.groups) == 1 and levels_of(picture)[ROOT].items == []

@@ -76,7 +76,7 @@ def test_the_order_of_operands_is_that_of_each_region(made: list[str]) -> None:
     np.testing.assert_array_equal(s, t)
 
 
-def test_sizes_tell_regions_apart(made: list[str]) -> None:
+def test_regions_of_different_sizes_have_different_kernels(made: list[str]) -> None:
     builder = gw.GraphBuilder()
     feeds, outputs = [], []
     for number, columns in enumerate((8, 24, 8, 33)):

@@ -97,7 +97,7 @@ def test_infinities_stay_in_their_windows() -> None:
     ],
     ids=str,
 )
-def test_it_says_why_not(op: ConvTranspose, kernel: int, reason: str) -> None:
+def test_the_candidate_gives_the_reason_against_it(op: ConvTranspose, kernel: int, reason: str) -> None:
     x, w = np.ones((1, 2, 5), np.float32), np.ones((2, 1, kernel), np.float32)
     made, reasons = ran(op, x, w, None)
     assert reasons == [reason]

@@ -41,7 +41,7 @@ def test_functions_of_bools_become_functions_of_bytes() -> None:
     assert made == kernel_of(Buffer("y", U8, (N,)), stored, *(Buffer(n, U8, (N,)) for n in "ab"))
 
 
-def test_other_kernels_stay() -> None:
+def test_kernels_that_do_not_only_compute_with_bools_stay() -> None:
     a, f, y = Buffer("a", BOOL, (N,)), Buffer("f", F32, (N,)), Buffer("y", BOOL, (N,))
     compared = kernel_of(y, Load(f, (AT,)) < 0.0, f)
     counted = kernel_of(y, cast(Load(a, (AT,)), F32) < 1.0, a)

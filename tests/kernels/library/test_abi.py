@@ -81,6 +81,6 @@ def test_a_wrong_argument_is_an_error(change: dict[str, int | tuple[int, ...]], 
         ABI.values(**{**values, **change})
 
 
-def test_what_is_no_field_is_an_error() -> None:
+def test_an_invalid_field_name_is_an_error() -> None:
     with pytest.raises(ValueError, match="'n\\[x\\]' is not a field"):
         assert Abi("demo", (), ("n[x]",)).args

@@ -68,7 +68,7 @@ def test_each_stage_is_a_part(isa: Isa) -> None:
 @pytest.mark.parametrize(
     "change", ["fewer_arguments", "fewer_operands", "another_height", "an_unknown_kernel"]
 )
-def test_what_is_no_chain_is_refused(isa: Isa, change: str) -> None:
+def test_arguments_that_describe_no_chain_are_rejected(isa: Isa, change: str) -> None:
     stages = expand_and_filter(isa)
     args = list(bands.arguments(isa, stages, 4))
     second = 5 + 6 + len(direct.ABI.args)

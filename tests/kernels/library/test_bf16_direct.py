@@ -103,7 +103,7 @@ def test_many_channels_wait_in_scratch_and_any_chunking_gives_the_same_bits(
 
 
 @each_isa
-def test_the_hook_gets_the_tiles(isa: Isa) -> None:
+def test_the_hook_receives_the_tiles(isa: Isa) -> None:
     rng, window = np.random.default_rng(2), Window((1, 1))
     x, weights, shift = operands(rng, 2, 1, 64, 40, 5, 7, window)
     made = InPairs(isa, x, weights, shift, 1, window)

@@ -138,7 +138,7 @@ def test_any_chunking_gives_the_same_bits(isa: Isa, m: int, n: int, k: int) -> N
 
 @each_isa
 @pytest.mark.parametrize("m", [3, 40])
-def test_the_hook_gets_the_tiles(isa: Isa, m: int) -> None:
+def test_the_hook_receives_the_tiles(isa: Isa, m: int) -> None:
     rng = np.random.default_rng(4)
     product = Product(isa, normal(rng, m, 70), scaled(normal(rng, 70, 100)), normal(rng, 100))
     grid = bf16_gemm.grid(isa, product.gemm)

@@ -35,7 +35,9 @@ def test_all_in_range(isa: Isa, dtype: type, rows: int) -> None:
 @pytest.mark.parametrize(
     ("column", "value"), [(0, 5), (0, -6), (1, 1), (2, 70_000), (2, -70_001), (2, 2**31 - 1)]
 )
-def test_one_out_of_range(isa: Isa, dtype: type, row: int, column: int, value: int) -> None:
+def test_a_single_index_out_of_range_is_found(
+    isa: Isa, dtype: type, row: int, column: int, value: int
+) -> None:
     table = np.zeros((20_011, len(SIZES)), dtype)
     table[row, column] = value
     made = CheckIndices(table.itemsize, len(table), SIZES)

@@ -61,7 +61,7 @@ def test_images_of_one_pixel_may_have_their_channels_last(isa: Isa, channels: in
 
 
 @each_isa
-def test_a_slot_keeps_what_stands_beside_it(isa: Isa) -> None:
+def test_other_channels_of_the_concatenated_value_stay(isa: Isa) -> None:
     """The kernel writes channels 16 to 40 of a concatenated value of 48 (blocks 1 and 2 of 16), and no
     others.
     """

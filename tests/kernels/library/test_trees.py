@@ -81,7 +81,7 @@ def folded(votes: list[float], fold: Fold, count: int) -> float:
     seed=st.integers(0, 9),
 )
 @settings(deadline=None, max_examples=40)
-def test_walks_are_those_of_python(
+def test_traversals_equal_those_in_python(
     isa: Isa, dtype: Any, fold: Fold, rows: int, count: int, depth: int, size: int, nans: bool, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)

@@ -288,7 +288,7 @@ def fastest(isa: Isa, cin: int, cout: int, oh: int, ow: int) -> object:
 
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_whether_a_form_pays_is_known_with_the_sizes(isa: Isa) -> None:
+def test_the_faster_form_is_chosen_when_the_sizes_are_known(isa: Isa) -> None:
     args = winograd.dense_args(4, isa, Conv3x3(1, 64, 96, symbol("H"), symbol("W")), pads=(1, 1, 1, 1))
     pays = winograd_cost.pays(4, isa, args)
     for height, width in ((1, 1), (2, 2), (3, 40), (80, 80), (500, 1)):

@@ -80,7 +80,7 @@ def test_label_encoders_equal_onnx_runtime(version: int, keys: str, values: str)
     compare("LabelEncoder", FED[keys][int(version < 4) :], version, **given)
 
 
-def test_of_equal_keys_one_counts() -> None:
+def test_of_equal_keys_the_first_value_and_the_last_category_count() -> None:
     """The first of equal keys counts for values, and the last for categories."""
     x, texts = np.array([[1], [2], [3]]), np.array([["a"], ["b"]], object)
     for version in (2, 4):

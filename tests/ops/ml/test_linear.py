@@ -36,7 +36,7 @@ def test_linear_classifiers_equal_onnx_runtime(
 
 
 @pytest.mark.parametrize("features", [1, 2])
-def test_of_too_many_coefficients_the_first_are_taken(features: int) -> None:
+def test_only_the_first_of_too_many_coefficients_are_used(features: int) -> None:
     """``logreg_iris.onnx``, an example of ONNX Runtime, has 12 coefficients for 3 classes and 2 features."""
     compare(
         "LinearClassifier",

@@ -94,7 +94,7 @@ def test_maps_that_python_cannot_feed_to_onnx_runtime(model: bytes, fed: Any, wa
 
 
 @pytest.mark.parametrize("fed", [[1], {1: 2.0}, {"a": "text"}, {"a": None}, np.zeros(2), None])
-def test_what_is_no_map(fed: Any) -> None:
+def test_an_input_that_is_not_a_map_is_rejected(fed: Any) -> None:
     model = gw.compile(mapped("DictVectorizer", T.STRING, T.FLOAT, string_vocabulary=["a"]))
     with pytest.raises(gw.FeedError, match=r"takes a dict of type map\(string:f32\)"):
         model.run({"x": fed})

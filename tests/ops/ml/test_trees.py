@@ -190,7 +190,7 @@ def test_votes_for_the_second_class_count_beside_two_base_values() -> None:
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("mode", MODES)
-def test_the_least_number_is_a_split(mode: str) -> None:
+def test_the_smallest_number_can_be_a_split(mode: str) -> None:
     least = np.finfo(np.float32).min
     nodes = {f"nodes_{name}": column for name, column in grow(0, 1, 1, 1, [mode]).items()}
     compare(

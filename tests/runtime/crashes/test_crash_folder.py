@@ -232,7 +232,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, name: str) 
         assert written(tmp_path) == []
 
 
-def test_a_place_where_no_folder_can_be_is_a_warning(tmp_path: Path) -> None:
+def test_an_impossible_crash_dir_is_a_warning(tmp_path: Path) -> None:
     text = "print(model(x, unused)[0][1, 2], flush=True); model(bad, unused)"
     done = run(tmp_path, text, crash_dir="/dev/null/crashes")
     assert (done.stdout, done.returncode) == ("107.0\n", -signal.SIGSEGV)

@@ -38,7 +38,7 @@ def test_a_constraint_in_words(constraint: str, expected: str) -> None:
     assert found.hint.startswith("the node needs ")
 
 
-def test_all_that_is_broken_is_listed_once() -> None:
+def test_each_violated_constraint_is_listed_once() -> None:
     notes = ["9 <= H (node a)", "N <= 2 (node b)", "N <= 1 (node c)", "9 <= H (node d)"]
     assert [each.where for each in constraint_errors(notes, [SPEC], [(2, 3, 8)])] == ["a", "c"]
 

@@ -249,7 +249,9 @@ def test_tensors_that_cannot_be_read_say_why(doubler: gw.Model) -> None:
     ("given", "kind"),
     [(None, "NoneType"), ("text", "str"), ((r for r in BASE), "generator"), ({1.0}, "set"), (b"12", "bytes")],
 )
-def test_what_is_no_array_is_called_by_its_type(doubler: gw.Model, given: Any, kind: str) -> None:
+def test_the_error_names_the_type_of_a_feed_that_is_not_an_array(
+    doubler: gw.Model, given: Any, kind: str
+) -> None:
     with pytest.raises(gw.FeedError, match=f"input 'x' takes f32, not {kind} ") as caught:
         doubler.run({"x": given})
     assert "astype" not in str(caught.value)
@@ -350,11 +352,11 @@ class TestOut:
             [[0.0]],
         ],
     )
-    def test_that_does_not_fit(self, doubler: gw.Model, y: Any) -> None:
+    def test_an_output_array_that_does_not_fit_is_rejected(self, doubler: gw.Model, y: Any) -> None:
         with pytest.raises(gw.FeedError, match="y"):
             doubler.run({"x": BASE}, out={"y": y})
 
-    def test_of_an_unknown_name(self, doubler: gw.Model) -> None:
+    def test_an_unknown_output_is_rejected(self, doubler: gw.Model) -> None:
         with pytest.raises(gw.FeedError, match="no output 'z'"):
             doubler.run({"x": BASE}, out={"z": BASE.copy()})
         with pytest.raises(gw.FeedError, match="no output 'z'"):

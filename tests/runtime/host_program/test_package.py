@@ -115,7 +115,9 @@ def test_weights_are_held_once(saved: Saved) -> None:
 
 
 @pytest.mark.parametrize("name", ["detector", "branching", "texts", "open_rank"])
-def test_a_stranger_compiles_it_again(name: str, saved: Saved, options: Options, tmp_path: Path) -> None:
+def test_an_untrusted_package_is_compiled_again(
+    name: str, saved: Saved, options: Options, tmp_path: Path
+) -> None:
     known, model, path = saved(name)
     assert read_package(path).main.executable is None
     loaded = gw.load(path, options=replace(options, key_dir=tmp_path / "other"))

@@ -43,13 +43,13 @@ def names(found: Partition) -> list[tuple[str, list[str]]]:
     return [(group.kind.name, [node.op.name for node in group.nodes]) for group in found.groups]
 
 
-def test_a_plain_graph_is_whole() -> None:
+def test_a_graph_without_python_nodes_is_one_program() -> None:
     module, b, (x,) = start(tensor(F32, N, 3))
     found = finish(module, b(Relu(), x))
     assert found.is_whole and names(found) == [("PROGRAM", ["Relu"])]
 
 
-def test_texts_at_its_border_make_a_graph_no_program() -> None:
+def test_a_graph_with_string_inputs_is_not_one_program() -> None:
     module, b, (x, text) = start(tensor(F32, N), tensor(STRING, 2))
     assert not finish(module, b(Relu(), x), text).is_whole
 
@@ -73,7 +73,7 @@ def test_programs_are_as_few_as_a_path_needs() -> None:
     assert names(found)[0][1] == ["Relu", "Exp"] and names(found)[1][1] == ["NonZero", "Unique"]
 
 
-def test_what_speaks_of_a_size_waits_for_the_node_that_tells_it() -> None:
+def test_a_node_that_uses_a_size_runs_after_the_node_that_binds_it() -> None:
     module, b, (x,) = start(tensor(F32, N))
     places = b(NonZero(), b(Relu(), x))
     zeros = b(ConstantOfShape(0.0, F32, (places.type.dims[1],)))
@@ -99,7 +99,7 @@ def test_sizes_by_elements_have_a_reason() -> None:
     assert found.reasons == {made.producer: f"the size {made.type.dims[0]} is data-dependent"}
 
 
-def test_who_tells_a_size_is_not_dead_while_others_speak_of_it() -> None:
+def test_a_node_that_binds_a_used_size_is_not_dead_code() -> None:
     module, b, (x,) = start(tensor(F32, N))
     places = b(NonZero(), x)
     zeros = b(ConstantOfShape(0.0, F32, (places.type.dims[1],)))

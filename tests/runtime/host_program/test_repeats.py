@@ -89,7 +89,7 @@ def turning() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("trips", [0, 1, 2, 3, 20, 100])
-def test_what_runs_hand_on(trips: int) -> None:
+def test_iterations_pass_carried_values_on(trips: int) -> None:
     model = compiled(turning(), "cpu")
     assert loop_of(model).repeats
     v, w = np.array([1, 2], np.float32), np.array([3, 4], np.float32)

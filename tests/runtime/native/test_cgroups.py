@@ -69,6 +69,6 @@ def test_limits_of_cgroups_bound_the_number_of_threads(
     assert limit(reader, tmp_path, membership, files) == cpus
 
 
-def test_no_membership_is_no_limit(reader: Path, tmp_path: Path) -> None:
+def test_without_a_cgroup_there_is_no_limit(reader: Path, tmp_path: Path) -> None:
     command = [reader, tmp_path, tmp_path / "absent"]
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"0"

@@ -202,7 +202,7 @@ def _blocks(*blocks: tuple[int, int]) -> list[Block]:
     return [Block(first, count) for first, count in blocks]
 
 
-def test_what_is_inconsistent_is_refused(library: _native.Library) -> None:
+def test_inconsistent_programs_are_rejected(library: _native.Library) -> None:
     def host(b: Builder, operands: tuple[Operand | None, ...], writes: tuple[int, ...]) -> None:
         b.hosts.append(HostFunction("f", ((F32, ()),), ((F32, ()),)))
         b.tasks.append(Task(TaskKind.HOSTCALL, operands, writes, kernel=0))

@@ -162,7 +162,7 @@ def test_a_run_that_fails_is_recorded_with_its_error(library: _native.Library, t
     assert Counter(task_calls(events)["task"].tolist()) == {0: 3, 1: 3}
 
 
-def test_what_does_not_fit_is_counted(library: _native.Library) -> None:
+def test_lost_events_are_counted(library: _native.Library) -> None:
     model = load(affine_chain(5), library)
     model.run([numbers(9)])
     with Recording(capacity=10) as recording:
@@ -176,7 +176,7 @@ def test_what_does_not_fit_is_counted(library: _native.Library) -> None:
         _native.Recording(0)
 
 
-def test_buffers_grow_by_parts(library: _native.Library) -> None:
+def test_event_buffers_grow_by_segments(library: _native.Library) -> None:
     """There are more events than a segment of the buffer holds, and readers start in the middle of a
     segment.
     """

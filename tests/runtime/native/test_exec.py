@@ -323,7 +323,7 @@ def test_poisoned_memory_changes_no_answer(
         np.testing.assert_array_equal(model.run([x], threads=threads, poison=True)[0], expected)
 
 
-def test_poison_shows_what_is_read_too_late(library: _native.Library) -> None:
+def test_a_read_after_the_end_of_a_lifetime_gives_nan(library: _native.Library) -> None:
     """Two buffers share memory although both are live: the result contains NaN."""
     b = Builder()
     x, (n,) = b.input(1)
@@ -339,7 +339,7 @@ def test_poison_shows_what_is_read_too_late(library: _native.Library) -> None:
     assert np.isnan(model.run([numbers(10)], threads=1, poison=True)[0]).all()
 
 
-def test_poison_shows_what_is_not_written(library: _native.Library) -> None:
+def test_a_read_of_unwritten_memory_gives_nan(library: _native.Library) -> None:
     b = Builder()
     _, (n,) = b.input(1)
     b.output((n,))
@@ -450,7 +450,7 @@ def test_a_host_call_reads_and_writes_buffers(library: _native.Library, threads:
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_what_a_host_function_raises_reaches_the_caller(library: _native.Library, threads: int) -> None:
+def test_exceptions_of_host_functions_reach_the_caller(library: _native.Library, threads: int) -> None:
     def refuse(inputs: list[Any], outputs: list[Any]) -> None:
         raise ZeroDivisionError("the op does not like it")
 
@@ -557,7 +557,7 @@ def outside() -> Iterator[tuple[str, Callable[[Builder], object]]]:
 
 
 @pytest.mark.parametrize("case, add", list(outside()), ids=[case for case, _ in outside()])
-def test_what_leaves_its_memory_is_refused(
+def test_tasks_that_exceed_their_memory_are_rejected(
     library: _native.Library, case: str, add: Callable[[Builder], object]
 ) -> None:
     b = Builder()

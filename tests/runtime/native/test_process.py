@@ -225,7 +225,7 @@ def test_unknown_symbol_and_damaged_objects(library: _native.Library, tmp_path: 
         _native.open_library(str(tmp_path / "absent.so"))
 
 
-def test_an_object_for_which_there_is_no_room(tmp_path: Path) -> None:
+def test_a_shared_object_that_does_not_fit_in_memory_is_an_error(tmp_path: Path) -> None:
     data, before = build_kernels(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:

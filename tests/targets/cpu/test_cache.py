@@ -25,7 +25,7 @@ def cache(tmp_path: Path) -> KernelCache:
     return KernelCache(Options(cache_dir=tmp_path / "cache"))
 
 
-def test_what_is_stored_is_found_by_another_process_and_place(cache: KernelCache, tmp_path: Path) -> None:
+def test_another_process_in_another_folder_finds_stored_kernels(cache: KernelCache, tmp_path: Path) -> None:
     assert cache.load(KEY) is None
     cache.store(KEY, b"code")
     assert cache.load(KEY) == b"code"
@@ -65,7 +65,7 @@ def test_the_key_holds_everything_that_reaches_the_code() -> None:
     assert elsewhere.digest == base.digest
 
 
-def test_it_says_why_it_missed(cache: KernelCache) -> None:
+def test_a_miss_is_explained(cache: KernelCache) -> None:
     assert cache.explain_miss(KEY) == "the cache is empty"
     cache.store(KEY, b"code")
     assert cache.explain_miss(KEY).startswith("not a miss")

@@ -358,7 +358,7 @@ def test_division_by_a_sum_rounds_as_division_does(isa: Isa) -> None:
 
 
 @ISAS
-def test_steps_side_by_side_in_place(isa: Isa) -> None:
+def test_unrolled_steps_may_overwrite_their_operand(isa: Isa) -> None:
     """Stores of unrolled steps follow all of their loads; the result may overwrite the operand."""
     kernel = kernel_of("vector i < N { y[i] = exp(x[i]) }", "x: f32[N], y: f32[N]", "N")
     library = compiled((kernel,), isa)
@@ -472,7 +472,7 @@ def test_hostile_comments_stay_comments(isa: Isa) -> None:
 
 
 @ISAS
-def test_names_that_c_knows_already(isa: Isa) -> None:
+def test_names_that_are_keywords_of_c(isa: Isa) -> None:
     body = "vector exp < double { i_ = int[exp] + 1.0 long[exp] = exp_f32x16[exp] * i_ }"
     kernel = kernel_of(body, "int: f32[double], exp_f32x16: f32[double], long: f32[double]", "double")
     arrays = {n: np.arange(20, dtype=np.float32) for n in ("int", "exp_f32x16", "long")}

@@ -80,7 +80,7 @@ def test_nothing_is_asked_for(text: str) -> None:
     assert asked_for(text) == []
 
 
-def test_columns_are_not_rows() -> None:
+def test_values_read_by_columns_are_not_prefetched() -> None:
     """Elements that are adjacent along the pass are not adjacent in memory."""
     turned = SOFTMAX.replace("x: f32[4, 6, 1200]", "x: f32[4, 1200, 6]")
     turned = turned.replace("x[b, i, r]", "x[b, r, i]").replace("x[b, i, s]", "x[b, s, i]")

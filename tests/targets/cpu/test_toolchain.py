@@ -152,7 +152,7 @@ def test_a_refused_source_is_kept_and_named() -> None:
     assert stat.S_IMODE(source.parent.stat().st_mode) == 0o700
 
 
-def test_of_several_refused_sources_the_named_one_is_kept(temporary: Path) -> None:
+def test_only_the_source_named_in_the_error_is_kept(temporary: Path) -> None:
     sources = [f"int broken(void) {{ return missing_{n}; }}\n" for n in range(3)]
     with pytest.raises(ToolchainError, match="missing_0") as caught:
         compile_all(sources, RUNNABLE[0], find_toolchain(Options()))

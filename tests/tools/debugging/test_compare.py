@@ -37,7 +37,7 @@ def test_the_first_value_that_differs_is_named(engine: str) -> None:
     assert abs(float(row.split()[-1]) - 0.01 / 1.01) < 1e-5
 
 
-def test_what_is_misused_is_said(tmp_path: Path) -> None:
+def test_wrong_usage_is_an_error(tmp_path: Path) -> None:
     onnx.save(MODELS["residuals"](), "m.onnx")
     graphwright("compile", "m.onnx", "-o", "m.om")
     assert graphwright("debug", "compare", "m.onnx", "m.onnx", "--with", "magic").exit_code == 2

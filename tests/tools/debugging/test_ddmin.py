@@ -11,7 +11,7 @@ from graphwright.tools.debugging.ddmin import Budget, ddmin
 
 
 @given(st.integers(1, 60), st.data())
-def test_what_is_needed_is_left_and_nothing_else(count: int, data: st.DataObject) -> None:
+def test_exactly_the_needed_items_remain(count: int, data: st.DataObject) -> None:
     bits = data.draw(st.integers(1, 2**count - 1))
     needed = {k for k in range(count) if bits >> k & 1}
     found = ddmin(range(count), lambda items: needed <= set(items), Budget(60))
@@ -28,7 +28,7 @@ def test_no_item_can_be_left_out_of_a_property_that_is_not_monotone(count: int, 
     assert len(found) == 1 or not any(holds([*found[:k], *found[k + 1 :]]) for k in range(len(found)))
 
 
-def test_a_spent_budget_leaves_all() -> None:
+def test_without_time_nothing_is_removed() -> None:
     assert ddmin(range(9), lambda items: 3 in items, Budget(0)) == list(range(9))
 
 

@@ -42,7 +42,7 @@ def command(tmp_path: Path) -> str:
         ("branches", ["If"]),
     ],
 )
-def test_only_what_the_command_needs_is_left(model: str, ops: list[str], command: str) -> None:
+def test_only_nodes_that_the_command_needs_remain(model: str, ops: list[str], command: str) -> None:
     onnx.save(MODELS[model](), "m.onnx")
     result = graphwright("debug", "reduce", "m.onnx", "--when", f"{command} {' '.join(ops)}", "-o", "s.onnx")
     assert result.exit_code == 0, result.output

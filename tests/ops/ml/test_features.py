@@ -97,6 +97,15 @@ def test_feature_vectorizers_equal_onnx_runtime() -> None:
     assert_same(gw.compile(model)(*inputs.values()), runtime(model, inputs))
 
 
+@pytest.mark.parametrize("widths", [[1, 3], [4, 1], [0, 5], [2, 0]])
+def test_feature_vectorizers_cut_rows_or_fill_them_with_zeros(widths: list[int]) -> None:
+    inputs = {"a": rows(4, 2), "b": rows(4, 3)}
+    model = model_of("FeatureVectorizer", inputs, inputdimensions=widths)
+    (found,) = gw.compile(model)(*inputs.values())
+    wide = [np.pad(x, ((0, 0), (0, 5)))[:, :width] for x, width in zip(inputs.values(), widths, strict=True)]
+    np.testing.assert_array_equal(found, np.concatenate(wide, 1))
+
+
 def test_feature_vectorizers_of_more_axes() -> None:
     x = rows(2, 12).reshape(2, 3, 4)
     compare("FeatureVectorizer", x, inputdimensions=[12])

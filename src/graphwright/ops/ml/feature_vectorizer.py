@@ -10,6 +10,7 @@ from graphwright.ir.symbols import product
 from graphwright.ir.types import F32
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.ml.post_transforms import DOMAIN, in_rows
 
@@ -30,7 +31,9 @@ def _import(i: Importer) -> Any:
 
 
 def _rows(i: Importer, index: int, part: Value, width: int | None) -> Value:
-    """Input ``index`` as f32[N, C]. If ``width`` is given, C must be equal to it."""
+    """Input ``index`` as f32[N, C]. If ``width`` is given, C becomes it: rows are cut off, or filled with
+    zeros. If C is only known at run time, it must be equal to ``width``.
+    """
     if part.type.rank is None and width is not None:
         return as_dtype(i.builder, i.emit(Reshape((-1, width)), part), F32)
     if not part.type.rank:
@@ -38,10 +41,10 @@ def _rows(i: Importer, index: int, part: Value, width: int | None) -> Value:
     rows = in_rows(i, part)
     features = product(rows.type.dims[1:])
     known = isinstance(features, int)
-    if width is not None and known and features != width:
-        raise i.fail(f"input {index} has {features} features, but its inputdimension is {width}")
     if rows.type.rank != 2 or (width is not None and not known):
-        rows = i.emit(Reshape((0, features if width is None else width)), rows)
+        rows = i.emit(Reshape((0, features if width is None or known else width)), rows)
+    if width is not None and known and features != width:
+        rows = i.emit(Pad((0, 0, 0, width - features)), rows)
     return as_dtype(i.builder, rows, F32)
 
 

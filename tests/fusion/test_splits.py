@@ -19,7 +19,10 @@ from graphwright.ir.refusal import Code
 from graphwright.ir.symbols import SymbolTable
 from graphwright.ir.types import F32, tensor
 from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.unary import Neg, Sigmoid
 from graphwright.option_files.tuning_records import Measured, Times, Workloads
 from graphwright.passes.base import Record
@@ -80,6 +83,24 @@ def test_a_kernel_that_is_predicted_to_be_slower_is_split() -> None:
     (decision,), kernels = fused(short_sums_stored_twice(), splits=False)
     assert (decision.code, kernels) == (Code.MERGED, 1)
     assert decision.predicted is not None and decision.predicted > MARGIN
+
+
+def test_predictions_are_about_the_kernels_after_the_splits() -> None:
+    """A mean is split from what follows it. The view then begins its kernel: no cut is between it and the
+    next node.
+    """
+    module = Module()
+    b, (x, s) = new_graph(module, "main", [("x", tensor(F32, 64, 1280, 7, 7)), ("s", tensor(F32, 1))])
+    mean = b(ReduceMean((2, 3)), x)
+    view = b(Reshape((64, 1280)), mean)
+    module.main.set_outputs([b(Neg(), b(Div(), view, s))])
+    decisions, kernels = fused(module)
+    assert kernels == 2
+    split, without_cut, kept = decisions
+    assert (split.code, without_cut.code, kept.code) == (Code.PREDICTED, Code.MERGED, Code.MERGED)
+    assert split.predicted is not None and split.predicted > MARGIN
+    assert without_cut.predicted is None
+    assert kept.predicted is not None and kept.predicted < MARGIN
 
 
 def test_a_kernel_that_was_measured_to_be_faster_than_two_stays() -> None:

@@ -167,11 +167,11 @@ class _Grouping:
     def _split(self, group: Group) -> Iterator[Group]:
         """The kernels that compute ``group``: one, unless two are predicted to be faster."""
         cuts = list(self.splits.cuts(group))
-        for cut in cuts:
-            self._predict(cut)
         may_split = self.fuse.splits and not self._is_requested(group)
         split = self.splits.best(group, cuts) if may_split else None
         if split is None or not self._is_split(group, *split[:2]):
+            for cut in cuts:
+                self._predict(cut)
             yield group
             return
         first, second, predicted = split

@@ -43,15 +43,17 @@ def stats(*, options: Options) -> None:
     """
     kernels, programs = KernelCache(options), ProgramCache(options)
     found, limit = kernels.stats(), bytes_text(options.cache_limit << 20)
-    for folder, entries, size in (
-        (kernels.folder, found.entries, found.bytes),
-        (programs.folder, len(programs.entries()), programs.bytes()),
+    for what, folder, entries, size in (
+        ("compiled kernels", kernels.folder, found.entries, found.bytes),
+        ("programs compiled by torch.compile", programs.folder, len(programs.entries()), programs.bytes()),
     ):
+        say(what)
         rows = [["folder", str(folder)], ["entries", str(entries)], ["size", bytes_text(size)]]
         table([*rows, ["limit", limit]])
     record = users_record(options)
     count = 0 if record is None else len(record.workloads)
-    table([["tuning record", str(record_file(options))], ["workloads", str(count)]])
+    say("tuning results")
+    table([["file", str(record_file(options))], ["workloads", str(count)]])
 
 
 @app.command("list")

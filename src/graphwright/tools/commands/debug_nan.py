@@ -43,7 +43,7 @@ def nan(
     if found is None:
         count = sum(len(program.run.lowered.tasks.tasks) for program in subject.programs)
         tasks = counted(count, "task")
-        say(f"  no task of {tasks} produces NaN or infinity from finite operands")
+        say(f"  none of the {tasks} produces NaN or infinity from finite operands")
         return
     _show(found)
     raise typer.Exit(1)

@@ -14,7 +14,7 @@ from graphwright.support.spelling import counted
 from graphwright.tools.console import bytes_text
 
 _GAIN: Final = 20
-"""A proposal is shown if it lowers the peak by at least one part in this number."""
+"""A proposal is shown if it lowers the peak or the arena by more than one part in this number."""
 ShapesByName = Mapping[str, tuple[int, ...]]
 
 
@@ -76,7 +76,7 @@ def _smaller_batch(model: Model, used: Memory, shapes: ShapesByName) -> Iterator
 
 
 def _if_lower(text: str, used: Memory, other: Memory) -> Iterator[Advice]:
-    if other.arena < used.arena:
+    if used.arena - other.arena > used.arena // _GAIN:
         yield Advice(text, f"arena of {bytes_text(other.arena)} instead of {bytes_text(used.arena)}")
 
 

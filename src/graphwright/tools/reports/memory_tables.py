@@ -73,7 +73,7 @@ def totals(used: Memory, measured: int | None = None) -> list[tuple[str, int, st
     """The kinds of memory, each with its bytes and a description. ``measured`` is the peak of a process in
     bytes.
     """
-    merit = f", {used.arena / used.live:.3f} of the live bytes" if used.live else ""
+    merit = f"; arena / live bytes: {used.arena / used.live:.3f}" if used.live else ""
     states = [("states", used.states, "kept from run to run")] if used.states else []
     rows = [
         ("weights", used.weights, "as the model has them"),

@@ -120,7 +120,7 @@ def traffic_line(nodes: Sequence[NodeTraffic], module: Module) -> str:
     ops, kernels = counted(sum(len(node.ops) for node in nodes), "op"), counted(len(nodes), "kernel")
     is_static = all(value.type.is_static for value in module.main.inputs)
     conversions = sum(node.fused.total for node in nodes if not node.ops)
-    text = f"{ops} in {kernels}: a run reads and writes {bytes_text(fused.total)}"
+    text = f"{ops} in {kernels}, not counting views: a run reads and writes {bytes_text(fused.total)}"
     text += f" ({bytes_text(conversions)} for layout conversions)" if conversions else ""
     if unfused.total:
         text += f", {100 - 100 * fused.total / unfused.total:.0f} % less than with a kernel for each op"

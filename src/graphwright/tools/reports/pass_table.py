@@ -57,7 +57,10 @@ def show_passes(package: Package) -> None:
         say(paragraph(f"{_title(each)}: nothing; {_reason(each.declined[0])}"))
     shown = {id(each) for each in (*changed[:MOST_PASSES], *stopped[:MOST_STOPPED])}
     _show_names("also changed the graph: ", [each for each in changed if id(each) not in shown])
-    _show_names("nothing to do: ", [each for each in idle if id(each) not in shown])
+    working = {each.name for each in changed}
+    _show_names(
+        "nothing to do: ", [each for each in idle if id(each) not in shown and each.name not in working]
+    )
 
 
 def _changed_lines(each: PassRemark) -> Iterator[str]:

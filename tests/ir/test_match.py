@@ -168,3 +168,20 @@ def test_a_rule_may_give_an_operand_itself() -> None:
     assert b.graph.outputs == (x,)
     assert b.graph.output_names == ("y",)
     assert len(b.graph) == 0
+
+
+def test_a_rewrite_that_returns_a_reason_leaves_no_nodes() -> None:
+    module = Module()
+    b, (x,) = builder(module, x=tensor(F32, 3))
+    b.graph.set_outputs([b(ToyScale(2.0), x)])
+    nodes = list(b.graph)
+
+    def rewrite(b: Builder, m: Match) -> str:
+        b(ToyScale(3.0), m[X])
+        return "three is too much"
+
+    record = Record("scales")
+    rule = Rule("more", P(ToyScale, X), always, rewrite)
+    assert not RulePass("scales", (rule,)).run(module, record)
+    assert list(b.graph) == nodes
+    assert [reason.why for reason in record.reasons] == ["three is too much"]

@@ -296,6 +296,14 @@ def test_a_rule_that_never_ends_is_stopped_and_reported() -> None:
     np.testing.assert_array_equal(model(x)[0], np.maximum(x, 0))
 
 
+def test_the_report_has_the_reason_that_a_rewrite_returns() -> None:
+    load(RULE.format(check="None", rewrite="return 'it is cheap'", at="imported"))
+    model = gw.compile(node_model(RELU))
+    assert "it is cheap" in model.report()
+    x = numbers(3, 4)
+    np.testing.assert_array_equal(model(x)[0], np.maximum(x, 0))
+
+
 @pytest.mark.parametrize("at", ["imported", "simplified", "decomposed"])
 def test_rules_run_at_each_point(at: str) -> None:
     load(RULE.format(check="None", rewrite="return b(Abs(), m[X])", at=at))

@@ -7,6 +7,8 @@
     def check(m): return None if m.op(conv).group == 1 else "grouped"
     def rewrite(b, m): return b(ConvRelu(...), m[x], m[weight])
 
+A rewrite that needs what its check finds does both, with ``always`` as its check: it returns the reason.
+
 Matching goes from the root to the operands. Operands of a commutative op match in either order. A wildcard
 that occurs twice must match the same value. Operands that a pattern does not mention must be absent.
 """
@@ -143,8 +145,8 @@ class Match:
 
 @dataclass(frozen=True)
 class Rule:
-    """Replaces the match of ``pattern`` by what ``rewrite`` builds, unless ``check`` returns a reason against
-    it.
+    """Replaces the match of ``pattern`` by what ``rewrite`` builds, unless ``check`` or ``rewrite`` returns a
+    reason against it.
 
     ``rewrite`` builds nodes before the root, and returns one value per output of the root.
     """
@@ -152,7 +154,7 @@ class Rule:
     name: str
     pattern: P[Op]
     check: Callable[[Match], str | Refusal | None]
-    rewrite: Callable[[Builder, Match], Value | Sequence[Value]]
+    rewrite: Callable[[Builder, Match], Value | Sequence[Value] | str | Refusal]
     code: Code | None = None
     """The code of the fusion decision that is recorded when the rule applies."""
 

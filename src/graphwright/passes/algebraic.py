@@ -193,7 +193,7 @@ def _powers_of_two(array: Array) -> Array:
     return np.asarray(mantissa == 0.5)
 
 
-def _exact_reciprocal(m: Match) -> str | None:
+def _times_reciprocal(b: Builder, m: Match) -> Value | str:
     c = m.array(C)
     if not m.root.output.type.dtype.is_float:
         return "integer division truncates"
@@ -201,13 +201,9 @@ def _exact_reciprocal(m: Match) -> str | None:
         return "the divisor is not a power of two"
     with np.errstate(over="ignore", under="ignore"):
         reciprocal = (1.0 / c.astype(np.float64)).astype(c.dtype)
-    exact = bool((reciprocal.astype(np.float64) * c.astype(np.float64) == 1).all())
-    return None if exact else "its reciprocal is not exact in this dtype"
-
-
-def _reciprocal(b: Builder, m: Match) -> Value:
-    c = m.array(C)
-    product: Value = b(Mul(), m[X], b.const((1.0 / c.astype(np.float64)).astype(c.dtype)))
+    if not bool((reciprocal.astype(np.float64) * c.astype(np.float64) == 1).all()):
+        return "its reciprocal is not exact in this dtype"
+    product: Value = b(Mul(), m[X], b.const(reciprocal))
     return product
 
 
@@ -218,7 +214,7 @@ OUTER_CLIP = P(Clip, INNER_CLIP := P(Clip, X))
 LOSSLESS = P(Cast, FIRST_CAST := P(Cast, X))
 
 
-def _clips_overlap(m: Match) -> str | None:
+def _one_clip(b: Builder, m: Match) -> Value | str:
     outer, inner = m.op(OUTER_CLIP), m.op(INNER_CLIP)
     low, high = _tighter(outer.low, inner.low, max), _tighter(outer.high, inner.high, min)
     if low is not None and high is not None and not low <= high:
@@ -228,19 +224,14 @@ def _clips_overlap(m: Match) -> str | None:
             zeros = {str(bound) for bound in (outer.low, outer.high, inner.low, inner.high) if bound == 0}
             if len(zeros) > 1:
                 return "the bounds are 0.0 and -0.0"
-    return None
+    result: Value = b(Clip(low, high), m[X])
+    return result
 
 
 def _tighter(a: float | None, b: float | None, choose: Callable[[float, float], float]) -> float | None:
     if a is None or b is None:
         return b if a is None else a
     return choose(a, b)
-
-
-def _one_clip(b: Builder, m: Match) -> Value:
-    outer, inner = m.op(OUTER_CLIP), m.op(INNER_CLIP)
-    clip: Value = b(Clip(_tighter(outer.low, inner.low, max), _tighter(outer.high, inner.high, min)), m[X])
-    return clip
 
 
 def _chosen(name: str, condition: Const, wildcard: Var) -> Rule:
@@ -293,7 +284,7 @@ RULES: tuple[Rule, ...] = (
     _neutral("x ** 1", Pow, ONE),
     Rule("x ** 2", P(Pow, X, TWO), lambda m: _same_type(m, X), lambda b, m: b(Mul(), m[X], m[X])),
     Rule("x ** 0.5", P(Pow, X, HALF), _is_root, lambda b, m: b(Sqrt(), m[X])),
-    Rule("x / 2**k", P(Div, X, C), _exact_reciprocal, _reciprocal),
+    Rule("x / 2**k", P(Div, X, C), always, _times_reciprocal),
     _constants_chain(Mul, np.multiply, _grows),
     *(_sums_chain(i, o, outer.format(inner)) for inner, i in _INNER.items() for outer, o in _OUTER.items()),
     _constants_chain(Div, np.multiply, _divides),
@@ -305,7 +296,7 @@ RULES: tuple[Rule, ...] = (
     *(_involution(cls) for cls in (Neg, Not)),
     *(_idempotent(cls) for cls in (Relu, Abs, Floor, Ceil, Round, Sign)),
     *(_twice_the_same(cls) for cls in (And, Or, Min, Max)),
-    Rule("Clip of Clip", OUTER_CLIP, _clips_overlap, _one_clip),
+    Rule("Clip of Clip", OUTER_CLIP, always, _one_clip),
     Rule("Cast of a lossless Cast", LOSSLESS, _first_cast_is_lossless, _one_cast),
     _chosen("Where true", TRUE, X),
     _chosen("Where false", FALSE, Y),

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
-from graphwright.ir.match import Match, P, Rest, Rule, Var, constant_array
+from graphwright.ir.match import Match, P, Rest, Rule, Var, always, constant_array
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.types import Shape
@@ -158,15 +158,10 @@ def _change(m: Match) -> _Change | None:
     return next((change for change in found if change is not None), None)
 
 
-def _has_change(m: Match) -> Refusal | None:
-    if _change(m) is not None:
-        return None
-    return Refusal(Code.ATTENTION_LAYOUT, "no operand has a transpose, scale or repeat to absorb")
-
-
-def _changed(b: Builder, m: Match) -> Value:
+def _changed(b: Builder, m: Match) -> Value | Refusal:
     change = _change(m)
-    assert change is not None
+    if change is None:
+        return Refusal(Code.ATTENTION_LAYOUT, "no operand has a transpose, scale or repeat to absorb")
     operands = list(m.root.inputs)
     for position, (value, dims) in change.operands.items():
         operands[position] = as_dtype(b, _viewed(b, value, dims), m.root.operand(position).type.dtype)
@@ -185,17 +180,14 @@ def _viewed(b: Builder, value: Value, dims: Shape) -> Value:
     return source
 
 
-def _ranks_known(m: Match) -> Refusal | None:
-    return Refusal(Code.ATTENTION_RANK, "the rank is not known") if permutation(m.root) is None else None
-
-
-def _result(b: Builder, m: Match) -> Value:
+def _result(b: Builder, m: Match) -> Value | Refusal:
     perm, attended = permutation(m.root), m.node(ATTENDED)
-    assert perm is not None
+    if perm is None:
+        return Refusal(Code.ATTENTION_RANK, "the rank is not known")
     op = m.op(ATTENDED)
     result: Value = b(replace(op, y_axes=composed(perm, op.y_axes)), *attended.inputs)
     return result
 
 
-OPERANDS: Final = Rule("operands of attention", ATTENTION, _has_change, _changed)
-RESULT: Final = Rule("result of attention", TRANSPOSED, _ranks_known, _result)
+OPERANDS: Final = Rule("operands of attention", ATTENTION, always, _changed)
+RESULT: Final = Rule("result of attention", TRANSPOSED, always, _result)

@@ -24,7 +24,7 @@ from graphwright.errors import UnknownRankError
 from graphwright.ir.build import Builder
 from graphwright.ir.free_symbols import symbols_in, symbols_named, symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.match import Rule, match
+from graphwright.ir.match import Match, Rule, match
 from graphwright.ir.op import Op, Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.types import UnknownRank
@@ -199,26 +199,24 @@ def apply_rules(rules: Sequence[Rule], nodes: Iterable[Node], module: Module, re
 def _apply(rule: Rule, node: Node, module: Module, record: Record) -> bool:
     before = node.previous
     try:
-        return _rewrite(rule, node, module, record)
+        if _rewrite(rule, node, module, record):
+            return True
     except UNKNOWN_RANK:
         record.refused(node, rule.name, "the rank of an operand is not known")
-        drop_unused(before, node)
-        return False
+    drop_unused(before, node)
+    return False
 
 
 def _rewrite(rule: Rule, node: Node, module: Module, record: Record) -> bool:
     found = match(rule.pattern, node, module)
     if found is None:
         return False
-    reason = rule.check(found)
-    if reason is not None:
-        record.refused(node, rule.name, reason)
+    results: Value | Sequence[Value] | str | Refusal | None = rule.check(found)
+    if results is None:
+        results = rule.rewrite(_builder(found), found)
+    if isinstance(results, str | Refusal):
+        record.refused(node, rule.name, results)
         return False
-    graph = node.graph
-    assert graph is not None
-    origins = {matched.origin for matched in found.nodes if matched.inputs}
-    origin = node.origin if len(origins) == 1 else None
-    results = rule.rewrite(Builder(module, graph, node, found.sources, origin), found)
     values = [results] if isinstance(results, Value) else results
     if rule.code is not None and (new := values[0].producer) is not None:
         record.notes.append(Replacement(rule.name, rule.code, new.location, new.sources))
@@ -227,6 +225,14 @@ def _rewrite(rule: Rule, node: Node, module: Module, record: Record) -> bool:
         prune(matched)
     record.did(rule.name)
     return True
+
+
+def _builder(found: Match) -> Builder:
+    """Builds nodes before the root of ``found``, with the sources of all its nodes."""
+    root = found.root
+    assert root.graph is not None
+    origins = {node.origin for node in found.nodes if node.inputs}
+    return Builder(found.module, root.graph, root, found.sources, root.origin if len(origins) == 1 else None)
 
 
 def replace(node: Node, values: Sequence[Value]) -> None:

@@ -18,7 +18,7 @@ from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.hints import conflict
 from graphwright.ir.inference.infer import evaluate
-from graphwright.ir.match import Match, P, Rule, Var, constant_array
+from graphwright.ir.match import Match, P, Rule, Var, always, constant_array
 from graphwright.ir.op import Array, Trait
 from graphwright.ir.op.plugin_ops import is_plugin_op
 from graphwright.ir.refusal import Code, Refusal
@@ -40,7 +40,7 @@ RESULT = P(Cast, Var("computed"), where=lambda op: op.to in BYTES)
 _Operands = dict[Value, "Value | None"]
 
 
-def _refusal(m: Match) -> Refusal | None:
+def _looked_up(b: Builder, m: Match) -> Value | Refusal:
     result = m.root.output
     x = _operand(result, FARTHEST, {})
     if x is None or x is result:
@@ -53,8 +53,12 @@ def _refusal(m: Match) -> Refusal | None:
         return Refusal(Code.TABLE_COST, f"{operations} simple operations per element cost less than a lookup")
     if isinstance(elements, int) and elements < LEAST_ELEMENTS:
         return Refusal(Code.TABLE_COST, f"{elements} elements: launching a kernel costs more")
-    apart = conflict(_sources_of(nodes), m.module.hints)
-    return None if apart is None else Refusal(Code.TABLE_HINT, apart)
+    sources = _sources_of(nodes)
+    if (apart := conflict(sources, m.module.hints)) is not None:
+        return Refusal(Code.TABLE_HINT, apart)
+    at_root = Builder(b.module, b.graph, b.before, sources)
+    looked_up: Value = at_root(ByteTable(), x, b.const(_table(x, nodes, m.module)))
+    return looked_up
 
 
 def _operand(value: Value, farthest: int, known: _Operands) -> Value | None:
@@ -100,16 +104,6 @@ def _sources_of(nodes: Iterable[Node]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(source for node in nodes for source in node.sources))
 
 
-def _rewrite(b: Builder, m: Match) -> Value:
-    result = m.root.output
-    x = _operand(result, FARTHEST, {})
-    assert x is not None
-    nodes = _nodes_between(x, result)
-    at_root = Builder(b.module, b.graph, b.before, _sources_of(nodes))
-    looked_up: Value = at_root(ByteTable(), x, b.const(_table(x, nodes, m.module)))
-    return looked_up
-
-
 def _table(x: Value, nodes: Iterable[Node], module: Module) -> Array:
     """The results of ``nodes`` for all bytes."""
     shape = (1,) * (len(x.type.dims) - 1) + (ENTRIES,)
@@ -128,7 +122,7 @@ def _table(x: Value, nodes: Iterable[Node], module: Module) -> Array:
 
 BYTE_TABLES = RulePass(
     "byte_tables",
-    (Rule("function of one byte", RESULT, _refusal, _rewrite, Code.REPLACED),),
+    (Rule("function of one byte", RESULT, always, _looked_up, Code.REPLACED),),
     from_end=True,
 )
 """The pass. It runs after decomposition, when quantization is elementwise arithmetic, and starts at the end

@@ -10,7 +10,7 @@ from typing import Any
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.interfaces.moved_axes import AxisSlice
-from graphwright.ir.match import Match, P, Rest, Rule
+from graphwright.ir.match import Match, P, Rest, Rule, always
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.roll import Roll
 from graphwright.ops.core.slice import Slice
@@ -61,30 +61,23 @@ def _parts(node: Node) -> list[_Part] | str:
 # ---- rolls
 
 
-def _is_roll(m: Match) -> str | None:
-    """None if the operands are the end of a value and its beginning."""
-    if m.root.output.type.shape is None:
-        return "the rank is not known"
-    parts, axis = _parts(m.root), _axis(m.root)
+def _rolled(b: Builder, m: Match) -> Value | str:
+    """The Roll, if the operands are the end of a value and its beginning."""
+    parts = _parts(m.root)
     if isinstance(parts, str):
         return parts
+    axis, whole = _axis(m.root), parts[0].whole
     if len(parts) != 2 or any(a.step != 1 for part in parts for a in part.along):
         return "there are more than two slices, or they have steps"
     last, first = (part.along[axis].start for part in parts)
     sizes = [m.root.operand(k).type.dims for k in (0, 1)]
-    whole = parts[0].whole.type.dims
-    others = [d for k, d in enumerate(whole) if k != axis]
+    others = [d for k, d in enumerate(whole.type.dims) if k != axis]
     if any([d for k, d in enumerate(size) if k != axis] != others for size in sizes):
         return "another axis is sliced too"
     head, tail = sizes[1][axis], sizes[0][axis]
-    is_roll = 0 == first != last == head and tail != 0 and head + tail == whole[axis]
-    return None if is_roll else "the operands are not the end of an axis and its beginning"
-
-
-def _rolled(b: Builder, m: Match) -> Value:
-    parts, axis = _parts(m.root), _axis(m.root)
-    assert not isinstance(parts, str)
-    rolled: Value = b(Roll(axis, parts[0].along[axis].start), parts[0].whole)
+    if not (0 == first != last == head and tail != 0 and head + tail == whole.type.dims[axis]):
+        return "the operands are not the end of an axis and its beginning"
+    rolled: Value = b(Roll(axis, last), whole)
     return rolled
 
 
@@ -140,14 +133,10 @@ def _first_change(starts: list[tuple[int, ...]], axis: int) -> int:
     return next((k for k, start in enumerate(starts) if start[axis] != starts[0][axis]), len(starts))
 
 
-def _is_strided(m: Match) -> str | None:
+def _transposed(b: Builder, m: Match) -> Value | str:
     found = _order(m.root)
-    return found if isinstance(found, str) else None
-
-
-def _transposed(b: Builder, m: Match) -> Value:
-    found = _order(m.root)
-    assert not isinstance(found, str)
+    if isinstance(found, str):
+        return found
     whole, order = found
     steps, axis = dict(order), _axis(m.root)
     split: list[Any] = []
@@ -167,8 +156,8 @@ def _transposed(b: Builder, m: Match) -> Value:
 CANONICALIZE_CONCATS = RulePass(
     "canonicalize_concats",
     (
-        Rule("Concat of end and beginning", JOINED, _is_roll, _rolled),
-        Rule("Concat of strided slices", JOINED, _is_strided, _transposed),
+        Rule("Concat of end and beginning", JOINED, always, _rolled),
+        Rule("Concat of strided slices", JOINED, always, _transposed),
     ),
 )
 """The pass."""

@@ -6,8 +6,6 @@ Ops that build a sequence become a SequenceConstruct, and ops that read one read
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.match import Match, Opt, P, Rest, Rule, Var, always
@@ -43,13 +41,13 @@ def _items(m: Match) -> list[Value]:
 
 
 def _position(m: Match, beyond: int = 0) -> int | str:
-    """The position, counted from the front, or why it is not known. ``beyond`` is 1 if the end of the
-    sequence is valid too.
+    """The position, counted from the front, or why there is none or it is not known. ``beyond`` is 1 if the
+    end of the sequence is valid too.
     """
     count = len(_items(m))
     last = count - 1 + beyond
     if m.optional(POSITION) is None:
-        return last
+        return last if last >= 0 else "the sequence is empty"
     known = m.constant(POSITION)
     if known is None:
         return "the position is not known"
@@ -59,30 +57,19 @@ def _position(m: Match, beyond: int = 0) -> int | str:
         return str(error)
 
 
-def _has_position(beyond: int = 0) -> Callable[[Match], str | None]:
-    def check(m: Match) -> str | None:
-        at = _position(m, beyond)
-        if isinstance(at, int) and at < 0:
-            return "the sequence is empty"
-        return at if isinstance(at, str) else None
-
-    return check
+def _element(_b: Builder, m: Match) -> Value | str:
+    at = _position(m)
+    return at if isinstance(at, str) else _items(m)[at]
 
 
-def _known_position(m: Match, beyond: int = 0) -> int:
-    at = _position(m, beyond)
-    assert isinstance(at, int)
-    return at
+def _inserted(b: Builder, m: Match) -> Value | str:
+    items, at = _items(m), _position(m, beyond=1)
+    return at if isinstance(at, str) else _list(b, m, [*items[:at], m[X], *items[at:]])
 
 
-def _inserted(b: Builder, m: Match) -> Value:
-    items, at = _items(m), _known_position(m, beyond=1)
-    return _list(b, m, [*items[:at], m[X], *items[at:]])
-
-
-def _erased(b: Builder, m: Match) -> Value:
-    items, at = _items(m), _known_position(m)
-    return _list(b, m, [*items[:at], *items[at + 1 :]])
+def _erased(b: Builder, m: Match) -> Value | str:
+    items, at = _items(m), _position(m)
+    return at if isinstance(at, str) else _list(b, m, [*items[:at], *items[at + 1 :]])
 
 
 def _list(b: Builder, m: Match, items: list[Value]) -> Value:
@@ -127,14 +114,10 @@ def _pieces(m: Match) -> tuple[tuple[int, ...], int] | str:
     return tuple(size for size in (piece.dims[axis] for piece in held) if isinstance(size, int)), axis
 
 
-def _splits(m: Match) -> str | None:
+def _split(b: Builder, m: Match) -> Value | str:
     found = _pieces(m)
-    return found if isinstance(found, str) else None
-
-
-def _split(b: Builder, m: Match) -> Value:
-    found = _pieces(m)
-    assert not isinstance(found, str)
+    if isinstance(found, str):
+        return found
     sizes, axis = found
     results = b(Split(len(sizes), axis, sizes), m[X])
     parts = list(results) if isinstance(results, tuple) else [results]
@@ -170,23 +153,11 @@ SPLIT_UP = P(SplitToSequence, X, SPLIT)
 CANONICALIZE_SEQUENCES = RulePass(
     "canonicalize_sequences",
     (
-        Rule(
-            "SequenceAt of a known sequence",
-            P(SequenceAt, LIST, POSITION),
-            _has_position(),
-            lambda b, m: _items(m)[_known_position(m)],
-        ),
-        Rule(
-            "SequenceInsert into a known sequence",
-            P(SequenceInsert, LIST, X, POSITION),
-            _has_position(1),
-            _inserted,
-        ),
-        Rule(
-            "SequenceErase from a known sequence", P(SequenceErase, LIST, POSITION), _has_position(), _erased
-        ),
+        Rule("SequenceAt of a known sequence", P(SequenceAt, LIST, POSITION), always, _element),
+        Rule("SequenceInsert into a known sequence", P(SequenceInsert, LIST, X, POSITION), always, _inserted),
+        Rule("SequenceErase from a known sequence", P(SequenceErase, LIST, POSITION), always, _erased),
         Rule("ConcatFromSequence of a known sequence", JOIN, _joinable, _joined),
-        Rule("SplitToSequence of known sizes", SPLIT_UP, _splits, _split),
+        Rule("SplitToSequence of known sizes", SPLIT_UP, always, _split),
         Rule("Concat of Split", CONCAT, _check_parts, lambda b, m: m[X]),
         Rule(
             "OptionalGetElement of Optional",

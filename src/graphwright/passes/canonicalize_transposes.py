@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
-from graphwright.ir.match import Match, P, Rule, Var, constant_array, used_once
+from graphwright.ir.match import Match, P, Rule, Var, always, constant_array, used_once
 from graphwright.ir.op import Trait
 from graphwright.ops.core.transpose import Transpose
 from graphwright.passes.base import RulePass
@@ -47,13 +47,10 @@ def _transposed(b: Builder, value: Value, perm: Permutation) -> Value:
 # ---- chains
 
 
-def _ranks_known(m: Match) -> str | None:
-    return "the rank is not known" if permutation(m.root) is None else None
-
-
-def _merge(b: Builder, m: Match) -> Value:
+def _merge(b: Builder, m: Match) -> Value | str:
     outer, inner = permutation(m.root), permutation(m.node(INNER))
-    assert outer is not None and inner is not None
+    if outer is None or inner is None:
+        return "the rank is not known"
     return _transposed(b, m[X], composed(outer, inner))
 
 
@@ -75,7 +72,7 @@ def _as_reshape(b: Builder, m: Match) -> Value:
 # ---- through elementwise nodes
 
 
-def _saves(m: Match) -> str | None:
+def _hoist(b: Builder, m: Match) -> Value | str:
     perm = permutation(m.root)
     if perm is None:
         return "the rank is not known"
@@ -85,7 +82,9 @@ def _saves(m: Match) -> str | None:
     gain = _gain(m[X], perm, m.module, MAX_DEPTH)
     if gain is None:
         return "an operand has other readers or another rank"
-    return None if gain >= 0 else f"moving it forward would add {-gain} transposes"
+    if gain < 0:
+        return f"moving it forward would add {-gain} transposes"
+    return _permuted(b, m[X], perm, MAX_DEPTH)
 
 
 def _gain(value: Value, perm: Permutation, module: Module, depth: int) -> int | None:
@@ -119,12 +118,6 @@ def _is_scalar(value: Value) -> bool:
     return value.type.shape in ((), (1,))
 
 
-def _hoist(b: Builder, m: Match) -> Value:
-    perm = permutation(m.root)
-    assert perm is not None
-    return _permuted(b, m[X], perm, MAX_DEPTH)
-
-
 def _permuted(b: Builder, value: Value, perm: Permutation, depth: int) -> Value:
     """``value`` in the axis order ``perm``, rewritten as :func:`_gain` assumed."""
     if _is_scalar(value):
@@ -148,9 +141,9 @@ def _permuted(b: Builder, value: Value, perm: Permutation, depth: int) -> Value:
 CANONICALIZE_TRANSPOSES = RulePass(
     "canonicalize_transposes",
     (
-        Rule("Transpose of Transpose", OUTER, _ranks_known, _merge),
+        Rule("Transpose of Transpose", OUTER, always, _merge),
         Rule("Transpose of size-1 axes", ALONE, _moves_only_ones, _as_reshape),
-        Rule("Transpose through elementwise", ALONE, _saves, _hoist),
+        Rule("Transpose through elementwise", ALONE, always, _hoist),
     ),
 )
 """The pass."""

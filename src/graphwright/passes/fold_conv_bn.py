@@ -103,8 +103,10 @@ def _bias(m: Match, factor: float) -> Array:
     return np.broadcast_to(given.astype(np.float64) * factor, _channels(m))
 
 
-def _folded(b: Builder, m: Match, affine: Affine) -> Value:
+def _folded(b: Builder, m: Match, affine: Affine) -> Value | str:
     """The product with ``affine`` folded into its weights and bias."""
+    if (lost := _lost(m, affine)) is not None:
+        return lost
     scale, shift = affine
     weight = m[W]
     op, factor = m.op(CONTRACTION).with_whole_bias()
@@ -122,10 +124,7 @@ def _folded(b: Builder, m: Match, affine: Affine) -> Value:
 def _rule(
     name: str, pattern: P[Op], affine: Callable[[Array], Affine], check: Callable[[Match], str | None]
 ) -> Rule:
-    def refusal(m: Match) -> str | None:
-        return check(m) or _lost(m, affine(_vector(m)))
-
-    return Rule(name, pattern, refusal, lambda b, m: _folded(b, m, affine(_vector(m))))
+    return Rule(name, pattern, check, lambda b, m: _folded(b, m, affine(_vector(m))))
 
 
 def _divisor_is_safe(m: Match) -> str | None:
@@ -135,26 +134,15 @@ def _divisor_is_safe(m: Match) -> str | None:
 NORMALIZED = P(BatchNormalization, CONTRACTION, SCALE, SHIFT, MEAN, VARIANCE)
 
 
-def _normalization(m: Match) -> Affine:
-    """The scale and shift of a BatchNormalization."""
-    parameters: Affine = m.op(NORMALIZED).affine(*map(m.array, (SCALE, SHIFT, MEAN, VARIANCE)))
-    return parameters
-
-
-def _normalization_is_finite(m: Match) -> str | None:
-    reason = _foldable(m)
-    if reason is None and not all(bool(np.isfinite(part).all()) for part in _normalization(m)):
-        reason = "a parameter is not finite, or a variance is negative"
-    return reason or _lost(m, _normalization(m))
+def _normalized(b: Builder, m: Match) -> Value | str:
+    affine: Affine = m.op(NORMALIZED).affine(*map(m.array, (SCALE, SHIFT, MEAN, VARIANCE)))
+    if not all(bool(np.isfinite(part).all()) for part in affine):
+        return "a parameter is not finite, or a variance is negative"
+    return _folded(b, m, affine)
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        "BatchNormalization of a contraction",
-        NORMALIZED,
-        _normalization_is_finite,
-        lambda b, m: _folded(b, m, _normalization(m)),
-    ),
+    Rule("BatchNormalization of a contraction", NORMALIZED, _foldable, _normalized),
     _rule("Mul of a contraction", P(Mul, CONTRACTION, C), lambda c: (c, 0 * c), _per_channel),
     _rule("Div of a contraction", P(Div, CONTRACTION, C), lambda c: (1 / c, 0 * c), _divisor_is_safe),
     _rule("Add to a contraction", P(Add, CONTRACTION, C), lambda c: (1 + 0 * c, c), _per_channel),

@@ -16,7 +16,7 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.hints import conflict
-from graphwright.ir.match import Const, Match, P, Rule, Var, constant_array
+from graphwright.ir.match import Const, Match, P, Rule, Var, always, constant_array
 from graphwright.ir.op import Array
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.types import F32
@@ -112,7 +112,8 @@ ZERO = Const("zero", where=lambda array: array.size == 1 and array.item() == 0)
 GUARDED = P(MatMul, P(Where, P(IsNaN, SOFTMAX), ZERO, SOFTMAX, once=True), VALUES)
 
 
-def _refusal(m: Match, users: int) -> Refusal | None:
+def _scores(m: Match, users: int) -> _Scores | Refusal:
+    """The scores of attention whose probabilities have so many ``users``; or why it cannot be replaced."""
     softmax = m.node(SOFTMAX)
     output, values = softmax.output.type, m[VALUES].type
     if output.shape is None or values.shape is None:
@@ -129,7 +130,7 @@ def _refusal(m: Match, users: int) -> Refusal | None:
     if (kept_apart := conflict((*_sources(m[SCORES], scores), *m.sources), m.module.hints)) is not None:
         return Refusal(Code.ATTENTION_HINT, kept_apart)
     why = _shape_fault(m, scores)
-    return None if why is None else Refusal(Code.ATTENTION_SHAPES, why)
+    return scores if why is None else Refusal(Code.ATTENTION_SHAPES, why)
 
 
 def _shape_fault(m: Match, scores: _Scores) -> str | None:
@@ -153,9 +154,10 @@ def _shape_fault(m: Match, scores: _Scores) -> str | None:
     return None
 
 
-def _core(b: Builder, m: Match, guard: str) -> Value:
-    scores = _read_scores(m[SCORES], m.module)
-    assert isinstance(scores, _Scores)
+def _attention(b: Builder, m: Match, users: int, guard: str) -> Value | Refusal:
+    scores = _scores(m, users)
+    if isinstance(scores, Refusal):
+        return scores
     mask, causal = scores.mask, False
     if scores.choice is not None:
         mask = _fill(b, scores.choice)
@@ -222,18 +224,12 @@ def _is_causal(mask: Array, sizes: tuple[object, ...]) -> bool:
 FUSE_ATTENTION = RulePass(
     "fuse_attention",
     (
-        Rule(
-            "attention",
-            PLAIN,
-            lambda m: _refusal(m, 1),
-            lambda b, m: _core(b, m, "none"),
-            Code.REPLACED,
-        ),
+        Rule("attention", PLAIN, always, lambda b, m: _attention(b, m, 1, "none"), Code.REPLACED),
         Rule(
             "attention with a NaN guard",
             GUARDED,
-            lambda m: _refusal(m, 2),
-            lambda b, m: _core(b, m, "nan"),
+            always,
+            lambda b, m: _attention(b, m, 2, "nan"),
             Code.REPLACED,
         ),
         OPERANDS,

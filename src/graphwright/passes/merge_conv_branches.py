@@ -14,7 +14,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
+from graphwright.ir.match import Const, Match, Opt, P, Rule, Var, always
 from graphwright.ir.op import Array
 from graphwright.ops.core.binary import Add, Sub
 from graphwright.ops.core.shaping import number
@@ -145,24 +145,20 @@ def _sum(m: Match) -> _Sum | str:
     return found or "the windows of neither are parts of those of the other"
 
 
-def _refusal(m: Match) -> str | None:
-    found = _sum(m)
+def _convolution(b: Builder, m: Match) -> Value | str:
+    found, dtype = _sum(m), m[V].type.dtype
     if isinstance(found, str):
         return found
-    return None if found.is_finite_in(m.array(V).dtype) else "a weight may not be finite"
-
-
-def _convolution(b: Builder, m: Match) -> Value:
-    found, dtype = _sum(m), m[V].type.dtype
-    assert isinstance(found, _Sum)
+    if not found.is_finite_in(m.array(V).dtype):
+        return "a weight may not be finite"
     weights, bias = b.const(found.weights(), dtype), b.const(found.bias(), dtype)
     result: Value = b(found.large.op, m[X], weights, bias)
     return result
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("convolutions of one image", SUM, _refusal, _convolution),
-    Rule("convolution and its image", SUM_WITH_IMAGE, _refusal, _convolution),
+    Rule("convolutions of one image", SUM, always, _convolution),
+    Rule("convolution and its image", SUM_WITH_IMAGE, always, _convolution),
 )
 
 MERGE_CONV_BRANCHES = RulePass("merge_conv_branches", RULES)

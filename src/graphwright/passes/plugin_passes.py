@@ -108,8 +108,10 @@ def _of_rule(rule: Rule) -> PluginPass:
             raise PluginError(Diagnostic("plugin-rule", message, defined_at(rule.check)))
         return reason
 
-    def rewrite(builder: Builder, found: Match) -> Sequence[Value]:
+    def rewrite(builder: Builder, found: Match) -> Sequence[Value] | str | Refusal:
         replacement = guarded(lambda: rule.rewrite(builder, found), rule.rewrite, f"rewrite of {name}")
+        if isinstance(replacement, str | Refusal):
+            return replacement
         fault = replacement_fault(replacement, found.root, found.module)
         if fault:
             message = f"rewrite of {name} {fault} (node {found.root.location})"

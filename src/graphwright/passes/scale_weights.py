@@ -30,13 +30,11 @@ SCALED = P(Mul, A, B, once=True)
 CONV = P(Conv, SCALED, W, BIAS)
 
 
-def _refusal(m: Match) -> Refusal | None:
-    if (fault := _window_fault(m)) is not None:
-        return fault
+def _scaled_weights(b: Builder, m: Match) -> Value | Refusal:
     found = _image_and_scale(m) if m.root.output.type.shape is not None else None
     if found is None:
         return Refusal(Code.SCALE_PIXELS, f"{m[A].type} times {m[B].type} is not a scale per channel")
-    image, _ = found
+    image, scale = found
     if image.producer is not None and len(image.users) == 1:
         return Refusal(
             Code.SCALE_EPILOGUE,
@@ -49,8 +47,11 @@ def _refusal(m: Match) -> Refusal | None:
             Code.SCALE_COST,
             f"an image of {pixels} pixels is small compared to weights for {features} channels",
         )
-    apart = conflict(m.sources, m.module.hints)
-    return None if apart is None else Refusal(Code.SCALE_HINT, apart)
+    if (apart := conflict(m.sources, m.module.hints)) is not None:
+        return Refusal(Code.SCALE_HINT, apart)
+    bias = [] if (given := m.optional(BIAS)) is None else [given]
+    result: Value = b(ScaledConv(m.op(CONV).strides), image, m[W], scale, *bias)
+    return result
 
 
 def _window_fault(m: Match) -> Refusal | None:
@@ -72,15 +73,8 @@ def _image_and_scale(m: Match) -> tuple[Value, Value] | None:
     return None
 
 
-def _rewrite(b: Builder, m: Match) -> Value:
-    found, bias = _image_and_scale(m), m.optional(BIAS)
-    assert found is not None
-    image, scale = found
-    result: Value = b(ScaledConv(m.op(CONV).strides), image, m[W], scale, *([] if bias is None else [bias]))
-    return result
-
-
 SCALE_WEIGHTS = RulePass(
-    "scale_weights", (Rule("convolution of a scaled image", CONV, _refusal, _rewrite, Code.REPLACED),)
+    "scale_weights",
+    (Rule("convolution of a scaled image", CONV, _window_fault, _scaled_weights, Code.REPLACED),),
 )
 """The pass."""

@@ -18,7 +18,7 @@ from graphwright.ir.builtin.constant import constant_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.hints import conflict
 from graphwright.ir.interfaces.blocked_form import CHANNELS
-from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var, used_once
+from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var, always, used_once
 from graphwright.ir.op import Array
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.symbols import product
@@ -129,8 +129,8 @@ def _resized_refusal(m: Match) -> Refusal | None:
     )
 
 
-def _joined_refusal(m: Match) -> Refusal | str | None:
-    resizes = _resizes(m)
+def _sinking(m: Match, resizes: Sequence[Node]) -> set[Node] | Refusal | str:
+    """Those of ``resizes``, operands of the concatenation, that sink; or why none does."""
     if not resizes:
         return "no operand of the concatenation is a resized image"
     if (fault := _window_fault(m.root)) is not None:
@@ -140,10 +140,10 @@ def _joined_refusal(m: Match) -> Refusal | str | None:
         return Refusal(Code.RESIZE_KIND, "the concatenation is not along the channel axis")
     if not all(isinstance(v.type.dims[CHANNELS], int) for v in joined.inputs if v is not None):
         return Refusal(Code.RESIZE_KIND, "the number of channels of an operand is not known")
-    faults = [_part_fault(node, m) for node in resizes]
-    if all(faults):
-        return faults[0]
-    return _read_fault(joined.output) or _hint_fault(m, resizes)
+    faults = {node: _part_fault(node, m) for node in resizes}
+    fault = faults[resizes[0]] if all(faults.values()) else None
+    fault = fault or _read_fault(joined.output) or _hint_fault(m, resizes)
+    return fault or {node for node in resizes if faults[node] is None}
 
 
 def _resizes(m: Match) -> list[Node]:
@@ -182,27 +182,25 @@ def _resized(b: Builder, m: Match) -> Value:
     return _sunk(b, m.node(RESIZED), m.op(OF_RESIZED), m[W], *_bias(m))
 
 
-def _split(b: Builder, m: Match) -> Value:
+def _split(b: Builder, m: Match) -> Value | Refusal | str:
     """The sum of the convolutions of all parts. Parts that stay are concatenated as before, and take the
     bias.
     """
     conv, bias, resizes = m.op(OF_JOINED), _bias(m), _resizes(m)
+    sinking = _sinking(m, resizes)
+    if not isinstance(sinking, set):
+        return sinking
     b = Builder(b.module, b.graph, b.before, _sources(m, resizes))
-    staying: list[_Part] = []
-    sinking: list[_Part] = []
-    for part in _parts(m):
-        resize = _resize_of(part[0])
-        sinks = resize is not None and _part_fault(resize, m) is None
-        (sinking if sinks else staying).append(part)
+    parts = _parts(m)
     terms: list[Value] = []
-    if staying:
+    if staying := [part for part in parts if part[0].producer not in sinking]:
         values, weights = zip(*staying, strict=True)
         image = values[0] if len(values) == 1 else b(m.op(JOINED), *values)
         terms.append(b(conv, image, b.const(np.concatenate(weights, axis=1)), *bias))
-    for value, w in sinking:
-        resize = _resize_of(value)
-        assert resize is not None
-        terms.append(_sunk(b, resize, conv, b.const(np.ascontiguousarray(w)), *(() if terms else bias)))
+    for value, w in parts:
+        resize = value.producer
+        if resize in sinking:
+            terms.append(_sunk(b, resize, conv, b.const(np.ascontiguousarray(w)), *(() if terms else bias)))
     total, *others = terms
     for term in others:
         total = b(Add(), total, term)
@@ -223,7 +221,7 @@ SINK_RESIZES = RulePass(
     "sink_resizes",
     (
         Rule("convolution of a resized image", OF_RESIZED, _resized_refusal, _resized, Code.REPLACED),
-        Rule("convolution of concatenated images", OF_JOINED, _joined_refusal, _split, Code.REPLACED),
+        Rule("convolution of concatenated images", OF_JOINED, always, _split, Code.REPLACED),
     ),
 )
 """The pass."""

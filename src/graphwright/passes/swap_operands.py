@@ -13,7 +13,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.match import Const, Match, P, Rule, Var
+from graphwright.ir.match import Const, Match, P, Rule, Var, always
 from graphwright.ir.symbols import product
 from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Add
@@ -34,7 +34,7 @@ AFTER: Final = P(Transpose, PRODUCT)
 AFTER_BIAS: Final = P(Transpose, P(Add, PRODUCT, BIAS, once=True))
 
 
-def _refusal(m: Match) -> str | None:
+def _swapped(b: Builder, m: Match) -> Value | str:
     before, after, bias = permutation(m.node(BEFORE)), permutation(m.root), m.constant(BIAS)
     if before is None or after is None or m[X].type.dtype != F32:
         return "the rank is not known, or the elements are not f32"
@@ -44,11 +44,7 @@ def _refusal(m: Match) -> str | None:
         return "the last axis stays the last"
     if bias is not None and bias.shape != m[W].type.sizes[1:]:
         return "the bias is not a number for each column"
-    return None
-
-
-def _swapped(b: Builder, m: Match) -> Value:
-    axis, dims, weights, bias = _axis(m), m[X].type.dims, m.array(W), m.constant(BIAS)
+    axis, dims, weights = before[-1], m[X].type.dims, m.array(W)
     rows = reshaped(b, m[X], (*dims[: axis + 1], product(dims[axis + 1 :])))
     result = b(MatMul(), b.const(np.ascontiguousarray(weights.T)), rows)
     if bias is not None:
@@ -56,18 +52,11 @@ def _swapped(b: Builder, m: Match) -> Value:
     return reshaped(b, result, m.root.output.type.dims)
 
 
-def _axis(m: Match) -> int:
-    """The axis of ``x`` that the layer works on."""
-    before = permutation(m.node(BEFORE))
-    assert before is not None
-    return before[-1]
-
-
 SWAP_OPERANDS = RulePass(
     "swap_operands",
     (
-        Rule("product between transposes", AFTER, _refusal, _swapped),
-        Rule("product and bias between transposes", AFTER_BIAS, _refusal, _swapped),
+        Rule("product between transposes", AFTER, always, _swapped),
+        Rule("product and bias between transposes", AFTER_BIAS, always, _swapped),
     ),
 )
 """The pass."""

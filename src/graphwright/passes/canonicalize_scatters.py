@@ -13,11 +13,11 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Value
-from graphwright.ir.match import Match, P, Rule, Var, constant_array
+from graphwright.ir.match import Match, P, Rule, Var, always, constant_array
+from graphwright.ops.core.assign_slice import assign_slice
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.scatter_nd import ScatterND
-from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.passes.base import RulePass
 
@@ -29,12 +29,14 @@ X, INDICES, UPDATES = Var("x"), Var("indices"), Var("updates")
 SCATTERED: Final = P(ScatterND, X, INDICES, UPDATES, where=lambda op: op.reduction == "none")
 
 
-def _refusal(m: Match) -> str | None:
+def _assigned(b: Builder, m: Match) -> Value | str:
     if not all(isinstance(dim, int) for key in (X, INDICES, UPDATES) for dim in m[key].type.dims):
         return "sizes are dynamic"
     if math.prod(m[UPDATES].type.sizes) * LEAST_SHARE < math.prod(m[X].type.sizes):
         return "the slice is small"
-    return "the indices do not enumerate a slice" if _starts(m) is None else None
+    if (starts := _starts(m)) is None:
+        return "the indices do not enumerate a slice"
+    return assign_slice(b, m[X], m[UPDATES], dict(enumerate(starts)))
 
 
 def _starts(m: Match) -> list[int] | None:
@@ -87,24 +89,7 @@ def _before_expand(value: Value, module: Module) -> Array | None:
     return array.reshape(*(1,) * (len(value.type.dims) - array.ndim), *array.shape)
 
 
-def _assigned(b: Builder, m: Match) -> Value:
-    """The updates between what is before and after the slice along each axis, the last axis first."""
-    starts, result = _starts(m), m[UPDATES]
-    assert starts is not None
-    ends = [first + count for first, count in zip(starts, result.type.sizes, strict=False)]
-
-    def part(axis: int, first: int, end: int) -> list[Value]:
-        bounds = (*starts[:axis], first), (*ends[:axis], end)
-        cut = Slice(*bounds, axes=tuple(range(axis + 1)), steps=(1,) * (axis + 1))
-        return [b(cut, m[X])] if first < end else []
-
-    for axis in reversed(range(len(starts))):
-        before, after = part(axis, 0, starts[axis]), part(axis, ends[axis], m[X].type.sizes[axis])
-        result = b(Concat(axis), *before, result, *after) if before or after else result
-    return result
-
-
 CANONICALIZE_SCATTERS = RulePass(
-    "canonicalize_scatters", (Rule("ScatterND that assigns a slice", SCATTERED, _refusal, _assigned),)
+    "canonicalize_scatters", (Rule("ScatterND that assigns a slice", SCATTERED, always, _assigned),)
 )
 """The pass."""

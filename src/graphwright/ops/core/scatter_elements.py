@@ -22,10 +22,10 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.assign_slice import assign_slice
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
-from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES, exported_with_axis, require_sign
 from graphwright.ops.core.gather_elements import check_elements, element_index
@@ -190,10 +190,7 @@ def _aten_slice_scatter(i: AtenImporter) -> Any:
     begin = slice(int(known_start), None).indices(size)[0]
     if step != 1 or _may_be_state(x):
         return write_slices(i, x, axis, i.const(begin + step * np.arange(count)), source)
-    before, after = (
-        i.emit(Slice((low,), (high,), (axis,), (1,)), x) for low, high in ((0, begin), (begin + count, size))
-    )
-    return i.emit(Concat(axis), before, source, after)
+    return assign_slice(i.builder, x, source, {axis: begin})
 
 
 def _may_be_state(x: Value) -> bool:

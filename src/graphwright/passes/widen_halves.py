@@ -10,6 +10,7 @@ Images between convolutions, pooling, Concat and Split stay f32, the type of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from graphwright.ir.build import Builder
@@ -53,34 +54,35 @@ class WidenHalves(Pass):
         before = record.counts.total()
         for graph in list(graphs(module)):
             for node in list(graph):
-                widened = self._widened(node, Builder(module, graph, node, node.sources, node.origin))
-                if widened is not None:
-                    replace_node(node, widened if isinstance(widened, tuple) else (widened,))
+                b = Builder(module, graph, node, node.sources, node.origin)
+                if wide := self._widened(node, b):
+                    replace_node(node, [_narrowed(b, *pair) for pair in zip(wide, node.outputs, strict=True)])
                     record.did(f"{node.op.name} in f32")
         return record.counts.total() > before
 
-    def _widened(self, node: Node, b: Builder) -> Value | tuple[Value, ...] | None:
-        """The replacement of the results of ``node``; None if it stays."""
+    def _widened(self, node: Node, b: Builder) -> Sequence[Value]:
+        """The results of ``node`` in f32; empty if it stays."""
         op, dtypes = node.op, {value.type.dtype for value in node.inputs if value is not None}
         if not dtypes & HALVES:
-            return None
+            return ()
         if any(value is not None and value.type.shape is None for value in (*node.inputs, *node.outputs)):
-            return None
+            return ()
         if isinstance(op, Concat | Split):
             return _moved_channels(b, op, node)
         if len(node.outputs) != 1:
-            return None
+            return ()
         if isinstance(op, Cast):
-            return _unrounded(b, node.operand(0)) if op.to == F32 else None
+            before = _unrounded(b, node.operand(0)) if op.to == F32 else None
+            return () if before is None else (before,)
         if isinstance(op, MatMul | Conv) and op.precision is not None:
-            return None
+            return ()
         if isinstance(op, MatMul) and self.in_bf16 and dtypes == {BF16}:
-            return _narrowed(b, b(replace(op, precision=BF16), *node.inputs), node.output)
+            return b.node(replace(op, precision=BF16), *node.inputs).outputs
         if isinstance(op, Conv):
-            return _convolution(b, op, node, self.convolutions)
+            return (_convolution(b, op, node, self.convolutions),)
         if isinstance(op, IN_F32) or (_is_arithmetic(op) and not _broadcasts(node)):
-            return _narrowed(b, b(op, *(_wide(b, value) for value in node.inputs)), node.output)
-        return None
+            return b.node(op, *(_wide(b, value) for value in node.inputs)).outputs
+        return ()
 
 
 def _is_arithmetic(op: Op) -> bool:
@@ -101,28 +103,27 @@ def _broadcasts(node: Node) -> bool:
     return not all(_is_rounded(v) for v in small)
 
 
-def _moved_channels(b: Builder, op: Concat | Split, node: Node) -> tuple[Value, ...] | None:
-    """A Concat or Split of the channels of images that were rounded from f32; otherwise None."""
+def _moved_channels(b: Builder, op: Concat | Split, node: Node) -> Sequence[Value]:
+    """The results in f32 of a Concat or Split of the channels of images that were rounded from f32."""
     images = [value for value in node.inputs if value is not None]
     if not all(map(_is_image, images)) or op.axis % len(images[0].type.dims) != CHANNELS:
-        return None
+        return ()
     if not all(is_constant(image) or _is_rounded(image) for image in images):
-        return None
-    wide = b.node(op, *(_wide(b, value) for value in images))
-    return tuple(_narrowed(b, each, result) for each, result in zip(wide.outputs, node.outputs, strict=True))
+        return ()
+    return b.node(op, *(_wide(b, value) for value in images)).outputs
 
 
 def _convolution(b: Builder, op: Conv, node: Node, in_bf16: bool) -> Value:
-    """A convolution in bf16 if its kernel supports it, which processes channels in pairs;
-    otherwise in f32.
+    """A convolution with a result in f32. It multiplies in bf16 if its kernel supports it, which processes
+    channels in pairs.
     """
     w = node.operand(1)
     in_bf16 = in_bf16 and w.type.dtype == BF16 and is_constant(w) and op.group == 1
     in_bf16 = in_bf16 and w.type.sizes[1] > MAX_PLANAR_CHANNELS and w.type.sizes[1] % 2 == 0
     x, rest = _wide(b, node.operand(0)), [_wide_constant(b, v) for v in node.inputs[2:] if v is not None]
-    if in_bf16:
-        return _narrowed(b, b(replace(op, precision=BF16), x, w, *rest), node.output)
-    return _narrowed(b, b(op, x, _wide_constant(b, w), *rest), node.output)
+    op, w = (replace(op, precision=BF16), w) if in_bf16 else (op, _wide_constant(b, w))
+    wide: Value = b(op, x, w, *rest)
+    return wide
 
 
 def _wide_constant(b: Builder, value: Value) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.ref import KernelRef
@@ -51,20 +53,9 @@ class Launch:
     the same location is written.
     """
     operations: Dim | None = None
-    """Multiplications and additions, for profiles, where sizes decide which launches of a step run; None: the
+    """Multiplications and additions, for profiles, of one of the launches of :func:`run_either`; None: the
     longest launch of the step does those of its nodes.
     """
-
-
-def only_where(holds: Dim, launch: Launch, operations: Dim) -> Launch:
-    """``launch``, which computes ``operations``, with an empty grid unless ``holds`` is 1."""
-    return replace(
-        launch,
-        grid=launch.grid * holds,
-        scratch=launch.scratch * holds,
-        work=launch.work * holds,
-        operations=operations * holds,
-    )
 
 
 @dataclass(frozen=True)
@@ -91,7 +82,31 @@ class Run:
     temporaries: tuple[Value, ...] = ()
     """Values that are in no graph, which the launches pass to each other in memory private to the node."""
     uses_temporaries: Dim = 1
-    """1, or 0 for sizes with which no launch uses the temporaries, so that they need no memory."""
+    """1, or 0 for sizes with which no launch uses the temporaries, so that they need no memory; see
+    :func:`run_either`.
+    """
+
+
+def run_either(
+    pays: Dim, launch: Launch, others: Sequence[tuple[Launch, Dim]], temporaries: tuple[Value, ...] = ()
+) -> Run:
+    """Runs ``launch`` for sizes where ``pays`` is 1. Where it is 0, runs ``others``, which compute the same:
+    launches with their numbers of operations, which pass each other ``temporaries``. Launches that do not run
+    have empty grids.
+    """
+    apart = [_only_where(1 - pays, other, operations) for other, operations in others]
+    whole = _only_where(pays, launch, sum((operations for _, operations in others), start=0))
+    return Run((*apart, whole), temporaries=temporaries, uses_temporaries=1 - pays)
+
+
+def _only_where(holds: Dim, launch: Launch, operations: Dim) -> Launch:
+    return replace(
+        launch,
+        grid=launch.grid * holds,
+        scratch=launch.scratch * holds,
+        work=launch.work * holds,
+        operations=operations * holds,
+    )
 
 
 @dataclass(frozen=True)

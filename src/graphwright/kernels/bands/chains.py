@@ -21,7 +21,7 @@ from graphwright.kernels.bands import bands
 from graphwright.kernels.bands.benefit import Costed, rows_of_band, saved_ns, worth_banding
 from graphwright.kernels.bands.choices import APART, alternatives_of
 from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
-from graphwright.kernels.launch import Hook, Launch, Run, SelectedNode, only_where
+from graphwright.kernels.launch import Hook, Launch, Run, SelectedNode, run_either
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.steps import all_steps, step_values
 from graphwright.records import dataclass, replace
@@ -305,14 +305,8 @@ def _banded(isa: Isa, chain: Sequence[Link], rows: Dim | None) -> SelectedNode:
     pays = gains * bands.is_bit_identical([link.stage for link in chain])
     if pays == 1:
         return replace(chain[-1].step, action=Run((launch,)), before=before)
-    operations = [operations_of(link.step.node) for link in chain]
-    apart = [only_where(1 - pays, link.launch, count) for link, count in zip(chain, operations, strict=True)]
-    inner = tuple(link.result for link in chain[:-1])
-    both = Run(
-        (*apart, only_where(pays, launch, sum(operations, start=0))),
-        temporaries=inner,
-        uses_temporaries=1 - pays,
-    )
+    apart = [(link.launch, operations_of(link.step.node)) for link in chain]
+    both = run_either(pays, launch, apart, tuple(link.result for link in chain[:-1]))
     return replace(chain[-1].step, action=both, before=before)
 
 

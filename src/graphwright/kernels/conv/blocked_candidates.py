@@ -21,7 +21,7 @@ from graphwright.kernels.conv.blocked_convolution import BlockedConvolution, two
 from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.conv.winograd import Conv3x3
 from graphwright.kernels.conv.winograd_form import WinogradForm, faster_form
-from graphwright.kernels.launch import Launch, Run, only_where
+from graphwright.kernels.launch import Launch, Run, run_either
 from graphwright.kernels.strides import row_major_strides
 from graphwright.layout.blocks import is_blocked
 
@@ -31,7 +31,7 @@ _SHORT_ROW = 8
 
 def launch_blocked(conv: BlockedConvolution, context: Context) -> Launch | Run | str:
     """The kernel that is predicted to be the fastest, or the reason why none supports the epilogue. If
-    this depends on unknown sizes, the result has two launches, one of which has a grid of 0 in each run.
+    this depends on unknown sizes, the kernels are alternatives of one run.
     """
     epilogue = conv.call.epilogue
     if epilogue.scale != 1 or (conv.bias is not None and epilogue.bias is not None):
@@ -50,9 +50,7 @@ def launch_blocked(conv: BlockedConvolution, context: Context) -> Launch | Run |
     launch, pays = _winograd(conv, form, context)
     if conv.has_known_sizes:  # with several images, Winograd pays off even more
         return launch
-    operations = operations_of(conv.call.node)
-    instead = only_where(1 - pays, _direct(conv, context), operations)
-    return Run((instead, only_where(pays, launch, operations)))
+    return run_either(pays, launch, [(_direct(conv, context), operations_of(conv.call.node))])
 
 
 def _winograd(conv: BlockedConvolution, form: WinogradForm, context: Context) -> tuple[Launch, Dim]:

@@ -14,6 +14,7 @@ from graphwright.ir.symbols import Dim
 from graphwright.kernels.gemm.nbits_blocks import middle
 from graphwright.kernels.library.streams import clear_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 WIDTHS: Final = (2, 4)
@@ -34,7 +35,7 @@ def c_text(isa: Isa, shape: TileShape, ahead: int, rows: range) -> str:
     prefetch distance, in words.
     """
     orders = ",\n".join(f"    {{{', '.join(map(str, _order(bits)))}}}" for bits in WIDTHS)
-    streams = [_stream(isa, shape, bits, ahead, r) for bits in WIDTHS for r in rows]
+    streams = [_Stream(isa, shape, bits, ahead, r).c_text() for bits in WIDTHS for r in rows]
     names = ",\n".join(f"    {{{', '.join(f'stream_bytes_{bits}_{r}' for r in rows)}}}" for bits in WIDTHS)
     return f"""
 static const int8_t byte_order[][{_RUN}] = {{
@@ -62,81 +63,93 @@ def _order(bits: int) -> list[int]:
     return [start + k for start in range(0, _RUN, len(word)) for k in word]
 
 
-def _stream(isa: Isa, shape: TileShape, bits: int, ahead: int, rows: int) -> str:
-    """``rows`` quantized rows of A times one panel."""
-    vectors = range(shape.vectors)
-    cells = [(r, v) for r in range(rows) for v in vectors]
-    has_vnni = isa.vector_bytes == 64
-    pointers = ", ".join(f"*a{r} = a->bytes + {r} * a->pitch" for r in range(rows))
-    factors = [f"vf_set1(a->scales[{r} * q->blocks + b])" for r in range(rows)]
-    shifts = [f"vf_set1(a->sums[{r} * q->blocks + b])" for r in range(rows)]
-    lines = [
-        "",
-        *(["VNNI_TARGET"] if has_vnni else []),
-        "static void",
-        f"stream_bytes_{bits}_{rows}(const struct codes *q, int64_t p, const struct byte_rows *a, "
-        "const struct tile *t) {",
-        f"    const uint8_t {pointers};",
-        "    const int32_t *word = q->words + p * q->panel_words * NR;",
-        *clear_sums(rows, shape.vectors, 1),
-        "    for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {",
-        f"        vi {', '.join(f'e{r}_{v} = {{0}}' for r, v in cells)};",
-        f"        int64_t left = q->block / {32 // bits};",
-        *(_dots_in_32_bits if has_vnni else _dots_in_16_bits)(isa, shape, bits, ahead, rows),
-        *(f"        const vf d{v} = zeros_or(q, at + {v} * VL, {middle(bits)});" for v in vectors),
-        *(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors),
-        *(f"        const vf f{r} = {factors[r]}, h{r} = {shifts[r]};" for r in range(rows)),
-        *(
-            f"        ACCUMULATE(c{r}_{v}_0, s{v} * f{r},"
-            f" __builtin_convertvector(e{r}_{v}, vf) - d{v} * h{r});"
-            for r, v in cells
-        ),
-        "    }",
-        *store_sums(rows, shape.vectors),
-        "}",
-        "",
-    ]
-    return "\n".join(lines)
+@dataclass(frozen=True)
+class _Stream:
+    """The function that multiplies ``rows`` quantized rows of A by one panel."""
 
+    isa: Isa
+    shape: TileShape
+    bits: int
+    ahead: int
+    rows: int
 
-def _dots_in_32_bits(isa: Isa, shape: TileShape, bits: int, ahead: int, rows: int) -> list[str]:
-    """The dot products of a block, by VNNI."""
-    head = "        for (; left > 0; left--) {"
-    return [head, *_word(isa, shape, bits, ahead, rows, "DOT({cell}, {codes}, {numbers});"), "        }"]
+    @property
+    def cells(self) -> list[tuple[int, int]]:
+        """The vectors of the result, by row and position in the row."""
+        return [(r, v) for r in range(self.rows) for v in range(self.shape.vectors)]
 
+    def c_text(self) -> str:
+        """The function."""
+        bits, rows, cells, vectors = self.bits, self.rows, self.cells, range(self.shape.vectors)
+        has_vnni = self.isa.vector_bytes == 64
+        pointers = ", ".join(f"*a{r} = a->bytes + {r} * a->pitch" for r in range(rows))
+        factors = [f"vf_set1(a->scales[{r} * q->blocks + b])" for r in range(rows)]
+        shifts = [f"vf_set1(a->sums[{r} * q->blocks + b])" for r in range(rows)]
+        lines = [
+            "",
+            *(["VNNI_TARGET"] if has_vnni else []),
+            "static void",
+            f"stream_bytes_{bits}_{rows}(const struct codes *q, int64_t p, const struct byte_rows *a, "
+            "const struct tile *t) {",
+            f"    const uint8_t {pointers};",
+            "    const int32_t *word = q->words + p * q->panel_words * NR;",
+            *clear_sums(rows, self.shape.vectors, 1),
+            "    for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {",
+            f"        vi {', '.join(f'e{r}_{v} = {{0}}' for r, v in cells)};",
+            f"        int64_t left = q->block / {32 // bits};",
+            *(self.dots_in_32_bits() if has_vnni else self.dots_in_16_bits()),
+            *(f"        const vf d{v} = zeros_or(q, at + {v} * VL, {middle(bits)});" for v in vectors),
+            *(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors),
+            *(f"        const vf f{r} = {factors[r]}, h{r} = {shifts[r]};" for r in range(rows)),
+            *(
+                f"        ACCUMULATE(c{r}_{v}_0, s{v} * f{r},"
+                f" __builtin_convertvector(e{r}_{v}, vf) - d{v} * h{r});"
+                for r, v in cells
+            ),
+            "    }",
+            *store_sums(rows, self.shape.vectors),
+            "}",
+            "",
+        ]
+        return "\n".join(lines)
 
-def _dots_in_16_bits(isa: Isa, shape: TileShape, bits: int, ahead: int, rows: int) -> list[str]:
-    """The dot products of a block: as many as 16 bits can hold are added up before they are widened."""
-    cells = [(r, v) for r in range(rows) for v in range(shape.vectors)]
-    most = (1 << 15) // (2 * MOST * ((1 << bits) - 1)) // (8 // bits)
-    add = "{cell} += dots_16({codes}, {numbers});"
-    return [
-        "        while (left > 0) {",
-        f"            vs {', '.join(f'w{r}_{v} = {{0}}' for r, v in cells)};",
-        f"            int64_t now = smaller(left, {most});",
-        "            left -= now;",
-        "            for (; now > 0; now--) {",
-        *(f"    {line}" for line in _word(isa, shape, bits, ahead, rows, add, "w")),
-        "            }",
-        *(f"            e{r}_{v} += pairs_dot(w{r}_{v}, (vs){{0}} + 1);" for r, v in cells),
-        "        }",
-    ]
+    def dots_in_32_bits(self) -> list[str]:
+        """The dot products of a block, by VNNI."""
+        head = "        for (; left > 0; left--) {"
+        return [head, *self.word("DOT({cell}, {codes}, {numbers});", "e"), "        }"]
 
+    def dots_in_16_bits(self) -> list[str]:
+        """The dot products of a block: as many as 16 bits can hold are added up before they are widened."""
+        most = (1 << 15) // (2 * MOST * ((1 << self.bits) - 1)) // (8 // self.bits)
+        return [
+            "        while (left > 0) {",
+            f"            vs {', '.join(f'w{r}_{v} = {{0}}' for r, v in self.cells)};",
+            f"            int64_t now = smaller(left, {most});",
+            "            left -= now;",
+            "            for (; now > 0; now--) {",
+            *(f"    {line}" for line in self.word("{cell} += dots_16({codes}, {numbers});", "w")),
+            "            }",
+            *(f"            e{r}_{v} += pairs_dot(w{r}_{v}, (vs){{0}} + 1);" for r, v in self.cells),
+            "        }",
+        ]
 
-def _word(
-    isa: Isa, shape: TileShape, bits: int, ahead: int, rows: int, product: str, cell: str = "e"
-) -> list[str]:
-    """The products of a word of each column. ``product``: C code that adds those of a quad to ``cell``."""
-    vectors = range(shape.vectors)
-    mask = f"{sum(((1 << bits) - 1) << 8 * byte for byte in range(4)):#010x}"
-    lines = [f"__builtin_prefetch(word + {ahead + at}, 0, 3);" for at in range(0, shape.columns(isa), 16)]
-    lines += [f"const vi x{v} = vi_load(word + {v} * VL);" for v in vectors]
-    for shift in range(len(_quads(bits))):
-        lines += ["{", *(f"    const vi y{v} = x{v} >> {bits * shift} & {mask};" for v in vectors)]
-        for r in range(rows):
-            lines += [f"    const vi n{r} = quad_all(a{r} + {4 * shift});"]
-            names = ({"cell": f"{cell}{r}_{v}", "codes": f"y{v}", "numbers": f"n{r}"} for v in vectors)
-            lines += [f"    {product.format(**each)}" for each in names]
-        lines += ["}"]
-    lines += [f"word += NR, {', '.join(f'a{r} += {32 // bits}' for r in range(rows))};"]
-    return [f"            {line}" for line in lines]
+    def word(self, product: str, cell: str) -> list[str]:
+        """The products of a word of each column. ``product``: C code that adds those of a quad to
+        ``cell``.
+        """
+        bits, vectors = self.bits, range(self.shape.vectors)
+        mask = f"{sum(((1 << bits) - 1) << 8 * byte for byte in range(4)):#010x}"
+        lines = [
+            f"__builtin_prefetch(word + {self.ahead + at}, 0, 3);"
+            for at in range(0, self.shape.columns(self.isa), 16)
+        ]
+        lines += [f"const vi x{v} = vi_load(word + {v} * VL);" for v in vectors]
+        for shift in range(len(_quads(bits))):
+            lines += ["{", *(f"    const vi y{v} = x{v} >> {bits * shift} & {mask};" for v in vectors)]
+            for r in range(self.rows):
+                lines += [f"    const vi n{r} = quad_all(a{r} + {4 * shift});"]
+                names = ({"cell": f"{cell}{r}_{v}", "codes": f"y{v}", "numbers": f"n{r}"} for v in vectors)
+                lines += [f"    {product.format(**each)}" for each in names]
+            lines += ["}"]
+        lines += [f"word += NR, {', '.join(f'a{r} += {32 // bits}' for r in range(self.rows))};"]
+        return [f"            {line}" for line in lines]

@@ -222,10 +222,10 @@ static gw_status place_operands(gw_request *r) {
 }
 
 static gw_status run_program(gw_request *r) {
-    gw_linked *linked = &r->choice.program->linked;
     gw_error error = {0};
     TRY(place_operands(r));
-    if (gw_linked_run(linked, r->choice.plan, r->input_data, r->output_data, NULL, NULL, &error))
+    gw_call call = {.plan = r->choice.plan, .inputs = r->input_data, .outputs = r->output_data};
+    if (gw_linked_run(&r->choice.program->linked, &call, &error))
         return GW_STATUS_OK;
     forget_outputs(r);
     return explain(r->choice.program, &error);

@@ -159,8 +159,8 @@ static gw_status run_chosen(host_run *run, const step *s) {
         TRY(place_result(out, linked->program->outputs[i].dims, plan, (size_t)plan->output_bytes[i]));
         run->output_data[i] = out->own.data;
     }
-    bool done = gw_linked_run(linked, plan, run->input_data, run->output_data, NULL, NULL, &error);
-    return done ? GW_STATUS_OK : explain(run->choice.program, &error);
+    gw_call call = {.plan = plan, .inputs = run->input_data, .outputs = run->output_data};
+    return gw_linked_run(linked, &call, &error) ? GW_STATUS_OK : explain(run->choice.program, &error);
 }
 
 static gw_status run_call(host_run *run, const step *s, int threads) {

@@ -117,7 +117,9 @@ static bool execute(node_kernel *k, call *c, const gw_plan *plan, void *const *i
     for (int64_t i = 0; i < p->output_count && !c->status; i++)
         outputs[i] = output(c, (size_t)i, p->outputs[i].dims, plan->registers);
     spreading s = {c, &k->threads, plan->threads};
-    return !c->status && gw_linked_run(&k->op->linked, plan, inputs, outputs, threads_spread, &s, error);
+    gw_call run = {
+        .plan = plan, .inputs = inputs, .outputs = outputs, .spread = threads_spread, .host_data = &s};
+    return !c->status && gw_linked_run(&k->op->linked, &run, error);
 }
 
 static OrtStatus *compute(void *kernel, OrtKernelContext *context) {

@@ -19,6 +19,7 @@ extern "C" {
 #include "arena.h"
 #include "exec.h"
 #include "extent.h"
+#include "linked.h"
 #include "pool.h"
 #include "shape.h"
 }
@@ -82,10 +83,9 @@ struct Arenas {
     int64_t bytes() const { return pool.bytes; }
 };
 
-struct Program {
-    gw_program *program = nullptr;
-    Py_buffer weights = {};
-    std::vector<int64_t> kernels, extents;
+/* A linked program, with the objects of Python that it needs. */
+struct Program : gw_linked {
+    Py_buffer weight_buffer = {};
     std::vector<nb::object> hosts, kept;
     std::vector<std::string> site_texts;
     std::vector<const char *> sites; /* of each task; empty where crashes are not watched */
@@ -93,14 +93,12 @@ struct Program {
     std::vector<nb::object> dtypes;  /* of outputs; made by `prepare` */
     bool prepared = false;
     nb::object about; /* passed to readers of events together with its plans; or None */
-    gw_plan_cache plans = {};
-    gw_context_pool contexts = {};
     Arenas own_arenas;
     std::atomic<int64_t> runs{0}, host_calls{0};
 
-    Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
-            int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas,
-            std::vector<int64_t> extents_, nb::handle sites_, nb::handle about_);
+    Program(nb::bytes words, nb::handle weights_, const std::vector<int64_t> &kernels_, nb::handle hosts_,
+            int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas_,
+            const std::vector<int64_t> &extents_, nb::handle sites_, nb::handle about_);
     Program(const Program &) = delete;
     Program &operator=(const Program &) = delete;
     ~Program() { release(); }
@@ -119,16 +117,12 @@ struct Program {
 
     /* NULL, and the error, if there is none. */
     gw_plan *take_plan(const int64_t *dims, int threads, gw_error *error) {
-        const gw_links of_all = links();
-        return gw_plan_take(&plans, program, &of_all, dims, threads, error);
-    }
-    gw_links links() const {
-        return {weights.len, kernels.data(), extents.empty() ? nullptr : extents.data()};
+        return gw_linked_plan(this, dims, threads, error);
     }
     gw_plan *must_plan(const int64_t *dims, int threads);
 
-    void link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle libraries,
-              nb::handle arenas);
+    void link(const std::vector<int64_t> &kernels_, const std::vector<int64_t> &extents_);
+    void read_weights(nb::handle weights_);
     void watch(nb::handle sites_);
     void make_dtypes();
     void release();

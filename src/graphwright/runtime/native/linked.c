@@ -48,24 +48,15 @@ gw_plan *gw_linked_plan(gw_linked *linked, const int64_t *dims, int threads, gw_
     return gw_plan_take(&linked->plans, linked->program, &linked->links, dims, threads, error);
 }
 
-bool gw_linked_run(gw_linked *linked, const gw_plan *plan, void *const *inputs, void *const *outputs,
-                   gw_spread spread, void *host_data, gw_error *error) {
-    gw_context *context = gw_context_take(&linked->contexts, linked->program, plan, error);
-    if (!context)
+bool gw_linked_run(gw_linked *linked, gw_call *call, gw_error *error) {
+    call->program = linked->program;
+    call->kernels = linked->kernels;
+    call->weights = linked->weights;
+    call->context = gw_context_take(&linked->contexts, linked->program, call->plan, error);
+    if (!call->context)
         return false;
-    gw_call call = {
-        .program = linked->program,
-        .plan = plan,
-        .context = context,
-        .kernels = linked->kernels,
-        .weights = linked->weights,
-        .inputs = inputs,
-        .outputs = outputs,
-        .host_data = host_data,
-        .spread = spread,
-    };
-    bool done = gw_execute(&call, error);
-    gw_context_give(&linked->contexts, context);
+    bool done = gw_execute(call, error);
+    gw_context_give(&linked->contexts, call->context);
     return done;
 }
 

@@ -22,8 +22,8 @@ bool gw_linked_kernel(gw_linked *linked, int64_t number, void *object, const cha
 void gw_linked_weights(gw_linked *linked, const void *data, int64_t bytes);
 /* The plan for inputs of these dims, which must be released; NULL on error. */
 gw_plan *gw_linked_plan(gw_linked *linked, const int64_t *dims, int threads, gw_error *error);
-/* Runs once. `spread` and `host_data` are those of gw_call. */
-bool gw_linked_run(gw_linked *linked, const gw_plan *plan, void *const *inputs, void *const *outputs,
-                   gw_spread spread, void *host_data, gw_error *error);
+/* Runs once. `call` has the plan, the inputs and outputs, and what else the caller wants of the run; its
+   program, kernels, weights and context are set here. */
+bool gw_linked_run(gw_linked *linked, gw_call *call, gw_error *error);
 /* No run may be in progress. */
 void gw_linked_free(gw_linked *linked);

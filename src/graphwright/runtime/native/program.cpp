@@ -1,4 +1,6 @@
 /* graphwright._native.Program: loads a program, makes plans and reports counters; run.cpp runs it. */
+#include <algorithm>
+
 #include "binding.hpp"
 
 extern "C" {
@@ -59,6 +61,13 @@ int thread_count(int threads) {
 
 namespace {
 
+std::vector<nb::object> list_of_objects(nb::handle given, const char *message) {
+    std::vector<nb::object> made;
+    for (nb::handle each : sequence(given, message))
+        made.push_back(nb::borrow(each));
+    return made;
+}
+
 PyArray_Descr *raw_dtype(int64_t item) {
     switch (item) {
     case 2: return PyArray_DescrFromType(NPY_UINT16);
@@ -71,17 +80,22 @@ PyArray_Descr *raw_dtype(int64_t item) {
 
 } // namespace
 
-Program::Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
-                 int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas,
-                 std::vector<int64_t> extents_, nb::handle sites_, nb::handle about_)
-    : kernels(std::move(kernels_)), extents(std::move(extents_)), output_dtypes(nb::borrow(dtypes_)),
+Program::Program(nb::bytes words, nb::handle weights_, const std::vector<int64_t> &kernels_,
+                 nb::handle hosts_, int plan_cache, nb::handle dtypes_, nb::handle libraries,
+                 nb::handle arenas_, const std::vector<int64_t> &extents_, nb::handle sites_,
+                 nb::handle about_)
+    : gw_linked{}, hosts(list_of_objects(hosts_, "hosts must be a sequence")),
+      kept(list_of_objects(libraries, "libraries must be a sequence")), output_dtypes(nb::borrow(dtypes_)),
       about(nb::borrow(about_)) {
     gw_error error = {};
-    program = gw_program_decode(words.data(), words.size(), &error);
-    if (!program)
+    kept.push_back(nb::borrow(arenas_));
+    Arenas &arenas = arenas_.is_none() ? own_arenas : nb::cast<Arenas &>(arenas_);
+    if (!gw_linked_decode(this, words.data(), words.size(), plan_cache > 0 ? plan_cache : 1, &arenas.pool,
+                          &error))
         raise(error);
     try {
-        link(weights_, hosts_, plan_cache, libraries, arenas);
+        link(kernels_, extents_);
+        read_weights(weights_);
         watch(sites_);
     } catch (...) {
         release();
@@ -89,27 +103,24 @@ Program::Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kern
     }
 }
 
-void Program::link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle libraries,
-                   nb::handle arenas) {
-    if ((int64_t)kernels.size() != program->kernel_count)
+void Program::link(const std::vector<int64_t> &kernels_, const std::vector<int64_t> &extents_) {
+    if ((int64_t)kernels_.size() != program->kernel_count)
         throw nb::value_error("the number of kernels is not the program's");
-    if (!extents.empty() && extents.size() != kernels.size())
+    if (!extents_.empty() && extents_.size() != kernels_.size())
         throw nb::value_error("the number of extents is not that of the kernels");
-    for (int64_t address : kernels)
+    for (int64_t address : kernels_)
         if (address == 0)
             throw nb::value_error("a kernel's address is null");
-    for (nb::handle host : sequence(hosts_, "hosts must be a sequence"))
-        hosts.push_back(nb::borrow(host));
     if ((int64_t)hosts.size() != program->host_count)
         throw nb::value_error("the number of host functions is not the program's");
-    for (nb::handle library : sequence(libraries, "libraries must be a sequence"))
-        kept.push_back(nb::borrow(library));
-    plans.bound = plan_cache > 0 ? plan_cache : 1;
-    contexts.bound = own_arenas.pool.bound;
-    contexts.arenas = arenas.is_none() ? &own_arenas.pool : &nb::cast<Arenas &>(arenas).pool;
-    kept.push_back(nb::borrow(arenas));
-    if (PyObject_GetBuffer(weights_.ptr(), &weights, PyBUF_SIMPLE) != 0)
+    std::copy(kernels_.begin(), kernels_.end(), kernels);
+    std::copy(extents_.begin(), extents_.end(), extents);
+}
+
+void Program::read_weights(nb::handle weights_) {
+    if (PyObject_GetBuffer(weights_.ptr(), &weight_buffer, PyBUF_SIMPLE) != 0)
         throw nb::python_error();
+    gw_linked_weights(this, weight_buffer.buf, weight_buffer.len);
 }
 
 void Program::watch(nb::handle sites_) {
@@ -148,12 +159,9 @@ void Program::make_dtypes() {
 }
 
 void Program::release() {
-    gw_context_pool_clear(&contexts);
-    gw_plan_cache_clear(&plans);
-    gw_program_free(program);
-    program = nullptr;
-    if (weights.obj)
-        PyBuffer_Release(&weights);
+    gw_linked_free(this);
+    if (weight_buffer.obj)
+        PyBuffer_Release(&weight_buffer);
 }
 
 gw_plan *Program::must_plan(const int64_t *dims, int threads) {
@@ -193,14 +201,13 @@ nb::dict Program::plan(nb::handle shapes, int threads) {
 
 nb::dict plan_info(const Program &program, const gw_plan *plan) {
     const gw_program *p = program.program;
-    const gw_links links = program.links();
     nb::dict result;
     nb::list outputs, chunks, grids, reads, writes;
     for (int64_t i = 0; i < p->output_count; i++)
         outputs.append(shape_of(p->outputs[i].dims, plan->registers));
     for (int64_t i = 0; i < p->task_count; i++) {
         int64_t read = 0, written = 0;
-        gw_task_bytes(p, &links, plan, i, &read, &written);
+        gw_task_bytes(p, &program.links, plan, i, &read, &written);
         chunks.append(plan->steps[i].chunks);
         grids.append(plan->steps[i].grid);
         reads.append(read);

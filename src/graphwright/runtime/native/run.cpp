@@ -151,37 +151,23 @@ PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i) {
 bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const *outputs, bool poison,
               gw_error *error, PyObject **exception) {
     HostCalls calls = {&p};
-    gw_context *context = gw_context_take(&p.contexts, p.program, plan, error);
-    if (!context)
-        return false;
     gw_recording *recording = gw_recording_take();
     if (recording)
         note_plan(p, plan);
-    gw_call call = {p.program,
-                    plan,
-                    context,
-                    p.kernels.data(),
-                    p.weights.buf,
-                    inputs,
-                    outputs,
-                    call_host,
-                    is_interrupted,
-                    &calls,
-                    poison,
-                    recording,
-                    p.sites.empty() ? nullptr : p.sites.data(),
-                    p.sites.empty() ? nullptr : gw_current_crash_run()};
+    gw_call call = {};
+    call.plan = plan, call.inputs = inputs, call.outputs = outputs;
+    call.host = call_host, call.interrupted = is_interrupted, call.host_data = &calls;
+    call.poison = poison;
+    call.recording = recording;
+    if (!p.sites.empty())
+        call.sites = p.sites.data(), call.crash_run = gw_current_crash_run();
     p.runs++;
-    bool done;
-    if (plan->brief) { /* releasing and retaking the GIL may take longer than the run */
-        done = gw_execute(&call, error);
-    } else {
-        PyThreadState *state = PyEval_SaveThread();
-        done = gw_execute(&call, error);
+    /* releasing and retaking the GIL may take longer than a brief run */
+    PyThreadState *state = plan->brief ? nullptr : PyEval_SaveThread();
+    bool done = gw_linked_run(&p, &call, error);
+    if (state)
         enter_python(state);
-    }
     gw_recording_release(recording);
-    gw_context_give(&p.contexts, context);
     *exception = calls.exception;
     return done && !calls.exception;
 }

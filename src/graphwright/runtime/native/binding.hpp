@@ -136,9 +136,9 @@ void check_count(const char *what, int64_t found, int64_t expected);
 PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i);
 
 /* Runs a plan; the GIL is held and, unless the run is short, released meanwhile. False: `error` says why, or
-   a host function raised `*exception`, which the caller owns. */
+   the Python error that a host function raised is set. */
 bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const *outputs, bool poison,
-              gw_error *error, PyObject **exception);
+              gw_error *error);
 /* The numbers of a plan, as Python sees them. */
 nb::dict plan_info(const Program &p, const gw_plan *plan);
 

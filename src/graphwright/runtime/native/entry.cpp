@@ -127,19 +127,15 @@ PyObject *outputs_for(Entry *e, PyObject *const *arrays, PyObject *targets) try 
     if (!plan)
         Py_RETURN_NONE;
     gw_error error = {};
-    PyObject *exception = nullptr, *result = make_outputs(e, plan, targets, inputs.at, outputs.at);
+    PyObject *result = make_outputs(e, plan, targets, inputs.at, outputs.at);
     if (!result && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_MemoryError))) {
         PyErr_Clear();
         result = Py_NewRef(Py_None);
-    } else if (result && !run_plan(p, plan, inputs.at, outputs.at, false, &error, &exception)) {
+    } else if (result && !run_plan(p, plan, inputs.at, outputs.at, false, &error)) {
         Py_DECREF(result);
-        result = exception ? nullptr : Py_NewRef(Py_None);
+        result = PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
     }
     gw_plan_release(plan);
-    if (exception) {
-        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-        Py_DECREF(exception);
-    }
     return result;
 } catch (const std::bad_alloc &) {
     return PyErr_NoMemory();

@@ -149,7 +149,7 @@ PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i) {
 }
 
 bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const *outputs, bool poison,
-              gw_error *error, PyObject **exception) {
+              gw_error *error) {
     HostCalls calls = {&p};
     gw_recording *recording = gw_recording_take();
     if (recording)
@@ -168,8 +168,12 @@ bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const 
     if (state)
         enter_python(state);
     gw_recording_release(recording);
-    *exception = calls.exception;
-    return done && !calls.exception;
+    if (calls.exception) {
+        PyErr_SetObject((PyObject *)Py_TYPE(calls.exception), calls.exception);
+        Py_DECREF(calls.exception);
+        return false;
+    }
+    return done;
 }
 
 namespace {
@@ -250,13 +254,10 @@ struct Run {
 
     void execute(bool poison) {
         gw_error error = {};
-        PyObject *exception = nullptr;
-        if (run_plan(p, plan, input_data.data(), output_data.data(), poison, &error, &exception))
+        if (run_plan(p, plan, input_data.data(), output_data.data(), poison, &error))
             return;
-        if (!exception)
+        if (!PyErr_Occurred())
             raise(error);
-        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-        Py_DECREF(exception);
         throw nb::python_error();
     }
 };

@@ -237,16 +237,9 @@ nb::object TensorEntry::call(PyObject *const *arguments, size_t argument_count) 
     bool is_made = results.is_valid();
     for (size_t i = 0; is_made && i < outputs.size(); i++)
         is_made = make(i, plan, results.ptr(), &targets[i]);
-    PyObject *exception = nullptr;
-    const bool is_done =
-        is_made && run_plan(program, plan, sources.data(), targets.data(), false, &error, &exception);
+    const bool is_done = is_made && run_plan(program, plan, sources.data(), targets.data(), false, &error);
     gw_plan_release(plan);
-    if (exception) {
-        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-        Py_DECREF(exception);
-        throw nb::python_error();
-    }
-    if (!is_made && PyErr_Occurred())
+    if (!is_done && PyErr_Occurred())
         throw nb::python_error();
     return is_done ? results : nb::none();
 }

@@ -4,7 +4,7 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 
 from graphwright.compiler.code_generation import Compilation, compile_units
@@ -64,10 +64,9 @@ def compile_executables(
     }
     before = pack_weights(read, shared) if read else shared
     compiled, weights = _compile([*whole, *calls], options, observe, before)
-    programs, called = iter(compiled[: len(whole)]), iter(compiled[len(whole) :])
     executables = [
-        _program(next(programs)) if draft is None else _host_program(draft, called, done or ())
-        for draft, done in zip(drafts, records, strict=True)
+        _program(compiled[module]) if draft is None else _host_program(draft, compiled, done or ())
+        for module, draft, done in zip(modules, drafts, records, strict=True)
     ]
     reported = [
         replace(each, report=with_dynamic(each.report, stays))
@@ -78,17 +77,17 @@ def compile_executables(
 
 def _compile(
     units: Sequence[Unit], options: Options, observe: Observer, weights: Weights | None
-) -> tuple[list[Compilation], Weights]:
+) -> tuple[dict[Module, Compilation], Weights]:
     """Compiles ``units`` device by device; the weights of each device begin with those of the previous
-    one.
+    one. The result is by module.
     """
-    compiled_modules: dict[Module, Compilation] = {}
+    compilations: dict[Module, Compilation] = {}
     for device in dict.fromkeys(unit.device for unit in units):
         there = [unit for unit in units if unit.device == device]
         own = for_this_cpu(replace(options, device=device)) if device else options
         for compiled in compile_units(there, tune(there, own, observe), observe, weights):
-            compiled_modules[compiled.module], weights = compiled, compiled.weights
-    return [compiled_modules[unit.module] for unit in units], weights or pack_weights({})
+            compilations[compiled.module], weights = compiled, compiled.weights
+    return compilations, weights or pack_weights({})
 
 
 def _simplified(module: Module, options: Options, observe: Observer) -> list[Record] | None:
@@ -132,9 +131,9 @@ def _program(compilation: Compilation) -> Compiled:
 
 
 def _host_program(
-    draft: HostProgramDraft, compiled: Iterator[Compilation], done: Sequence[Record]
+    draft: HostProgramDraft, compiled: Mapping[Module, Compilation], done: Sequence[Record]
 ) -> Compiled:
-    calls = {number: next(compiled) for number in draft.modules}
+    calls = {number: compiled[module] for number, module in draft.modules.items()}
     program = draft.completed(calls)
     report = host_program_report(program, {n: compilation.report for n, compilation in calls.items()})
     records = [record for compilation in calls.values() for record in compilation.records]

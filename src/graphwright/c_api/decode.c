@@ -7,15 +7,11 @@
 
 enum { MOST_DEPTH = 32, HOST_DEPTH = 64 }; /* MAX_DEPTH of executable/encode.py */
 
-static gw_status malformed(const package *p, const char *what) {
-    return fail(GW_STATUS_PACKAGE, "%s: not a valid package: %s", p->where, what);
-}
-
 /* ---- inputs and outputs ---- */
 
 static gw_status decode_shape(package *p, const json *shape, gw_tensor_info *info) {
     if (json_count(shape) > GW_MAX_RANK)
-        return malformed(p, "an input or output has too many axes");
+        return archive_damaged(&p->source, "an input or output has too many axes");
     info->rank = (int)json_count(shape);
     int64_t *sizes = pool_allocate(&p->memory, (size_t)info->rank, sizeof *sizes);
     const char **symbols = pool_allocate(&p->memory, (size_t)info->rank, sizeof *symbols);
@@ -26,7 +22,7 @@ static gw_status decode_shape(package *p, const json *shape, gw_tensor_info *inf
         symbols[axis] = json_text(item);
         sizes[axis] = -1;
         if (!symbols[axis] && (!json_integer(item, &sizes[axis]) || sizes[axis] < 0))
-            return malformed(p, "an input or output has an invalid size");
+            return archive_damaged(&p->source, "an input or output has an invalid size");
         axis++;
     }
     info->sizes = sizes;
@@ -36,12 +32,12 @@ static gw_status decode_shape(package *p, const json *shape, gw_tensor_info *inf
 
 gw_status decode_info(package *p, const json *plain, gw_tensor_info *info) {
     if (json_count(plain) != 3)
-        return malformed(p, "an input or output is malformed");
+        return archive_damaged(&p->source, "an input or output is malformed");
     const json *name = json_first(plain), *dtype = name + name->span, *shape = dtype + dtype->span;
     info->name = json_text(name);
     info->rank = -1;
     if (!info->name || !json_text(dtype))
-        return malformed(p, "an input or output is malformed");
+        return archive_damaged(&p->source, "an input or output is malformed");
     if (!dtype_named(json_text(dtype), &info->dtype))
         return fail(GW_STATUS_UNSUPPORTED,
                     "%s: %s is of type %s, which the C interface does not support: run it in Python",
@@ -49,13 +45,13 @@ gw_status decode_info(package *p, const json *plain, gw_tensor_info *info) {
     if (json_is_null(shape))
         return GW_STATUS_OK;
     if (shape->kind != JSON_LIST)
-        return malformed(p, "an input or output is malformed");
+        return archive_damaged(&p->source, "an input or output is malformed");
     return decode_shape(p, shape, info);
 }
 
 gw_status decode_infos(package *p, const json *list, infos *decoded) {
     if (!list || list->kind != JSON_LIST)
-        return malformed(p, "it has no list of inputs or outputs");
+        return archive_damaged(&p->source, "it has no list of inputs or outputs");
     decoded->at = pool_allocate(&p->memory, (size_t)json_count(list), sizeof *decoded->at);
     if (!decoded->at)
         return fail_memory();
@@ -66,7 +62,7 @@ gw_status decode_infos(package *p, const json *list, infos *decoded) {
 
 /* ---- executables ---- */
 
-static bool same_dtypes(const infos *a, const infos *b) {
+bool same_dtypes(const infos *a, const infos *b) {
     for (size_t i = 0; i < a->count && i < b->count; i++)
         if (a->at[i].dtype != b->at[i].dtype)
             return false;
@@ -81,7 +77,7 @@ static gw_status decode_states(package *p, const json *list, executable *decoded
         int64_t number = -1;
         if (!json_integer(item, &number) || number < 0 || (uint64_t)number >= decoded->inputs.count ||
             decoded->is_state[number])
-            return malformed(p, "a state is not an input, or is listed twice");
+            return archive_damaged(&p->source, "a state is not an input, or is listed twice");
         decoded->is_state[number] = true;
     }
     return GW_STATUS_OK;
@@ -94,7 +90,7 @@ static gw_status decode_cases(package *p, const json *plain, executable *decoded
     const json *cases = json_member(plain, "cases");
     const char *otherwise = json_text_of(plain, "otherwise");
     if (!otherwise || (strcmp(otherwise, "error") != 0 && strcmp(otherwise, "compile") != 0))
-        return malformed(p, "an executable is of an unknown kind");
+        return archive_damaged(&p->source, "an executable is of an unknown kind");
     decoded->compiles = strcmp(otherwise, "compile") == 0;
     decoded->cases = pool_allocate(&p->memory, (size_t)json_count(cases), sizeof *decoded->cases);
     if (!decoded->cases)
@@ -105,7 +101,8 @@ static gw_status decode_cases(package *p, const json *plain, executable *decoded
         bool fits = same_dtypes(&made->inputs, &decoded->inputs);
         fits = fits && same_dtypes(&made->outputs, &decoded->outputs);
         if (!fits || memcmp(made->is_state, decoded->is_state, decoded->inputs.count) != 0)
-            return malformed(p, "a case has other inputs, outputs or states than its dispatch");
+            return archive_damaged(&p->source,
+                                   "a case has other inputs, outputs or states than its dispatch");
     }
     return GW_STATUS_OK;
 }
@@ -113,7 +110,7 @@ static gw_status decode_cases(package *p, const json *plain, executable *decoded
 static gw_status decode_at(package *p, const json *plain, executable *decoded, int depth) {
     const char *kind = json_text_of(plain, "kind");
     if (depth > MOST_DEPTH || !kind)
-        return malformed(p, "executables are malformed, or nest too deeply");
+        return archive_damaged(&p->source, "executables are malformed, or nest too deeply");
     if (strcmp(kind, "host") == 0)
         return decode_host(p, plain, decoded, depth);
     TRY(decode_infos(p, json_member(plain, "inputs"), &decoded->inputs));
@@ -125,7 +122,8 @@ static gw_status decode_at(package *p, const json *plain, executable *decoded, i
         return decode_cases(p, plain, decoded, depth);
     }
     decoded->kind = PROGRAM;
-    return strcmp(kind, "program") == 0 ? GW_STATUS_OK : malformed(p, "an executable is of an unknown kind");
+    return strcmp(kind, "program") == 0 ? GW_STATUS_OK
+                                        : archive_damaged(&p->source, "an executable is of an unknown kind");
 }
 
 /* Decodes a host program as an executable: its inputs and outputs are values of the host program. */

@@ -6,6 +6,7 @@
    does not support. */
 gw_status decode_info(package *p, const json *plain, gw_tensor_info *info);
 gw_status decode_infos(package *p, const json *list, infos *decoded);
+bool same_dtypes(const infos *a, const infos *b);
 /* Decodes an executable without host nodes; does not load its programs. */
 gw_status decode_executable(package *p, const json *plain, executable *decoded);
 /* Appends the names of the nodes that run in Python to `text`, of `size` bytes. */

@@ -6,7 +6,7 @@
 #include "decode.h"
 
 static gw_status malformed(const package *p) {
-    return fail(GW_STATUS_PACKAGE, "%s: not a valid package: a host program is malformed", p->where);
+    return archive_damaged(&p->source, "a host program is malformed");
 }
 
 static gw_status unsupported(const package *p, const char *what) {

@@ -125,14 +125,6 @@ static gw_status load_programs(package *p, const json *entry, executable *e, int
     return GW_STATUS_OK;
 }
 
-/* Whether the executable has the inputs and outputs of the entry. */
-static bool fits(const infos *own, const infos *stated) {
-    for (size_t i = 0; i < own->count && i < stated->count; i++)
-        if (own->at[i].dtype != stated->at[i].dtype)
-            return false;
-    return own->count == stated->count;
-}
-
 /* Separates the inputs of the caller from the states. */
 static gw_status divide_inputs(package *p, const json *entry, const infos *all, gw_model *m) {
     m->inputs.at = pool_allocate(&p->memory, all->count, sizeof *m->inputs.at);
@@ -164,7 +156,7 @@ static gw_status open_entry(package *p, const json *entry, gw_model *m) {
     TRY(decode_infos(p, json_member(entry, "inputs"), &inputs));
     TRY(decode_infos(p, json_member(entry, "outputs"), &m->outputs));
     TRY(decode_executable(p, plain, &m->root));
-    if (!fits(&m->root.inputs, &inputs) || !fits(&m->root.outputs, &m->outputs))
+    if (!same_dtypes(&m->root.inputs, &inputs) || !same_dtypes(&m->root.outputs, &m->outputs))
         return archive_damaged(&p->source,
                                "the inputs or outputs of an executable differ from those of its entry");
     TRY(divide_inputs(p, entry, &inputs, m));

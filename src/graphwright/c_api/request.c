@@ -190,24 +190,6 @@ static gw_status place_output(result *output, const char *name) {
     return GW_STATUS_OK;
 }
 
-static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
-    const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-    return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
-}
-
-static gw_status check_apart(const gw_request *r, size_t index) {
-    const result *output = &r->outputs[index];
-    bool meets = false;
-    for (size_t i = 0; i < r->model->root.inputs.count; i++)
-        meets |=
-            overlap(output->data, output->bytes, r->inputs[i].data, (size_t)r->choice.plan->input_bytes[i]);
-    for (size_t i = 0; i < index; i++)
-        meets |= overlap(output->data, output->bytes, r->outputs[i].data, r->outputs[i].bytes);
-    return meets ? fail(GW_STATUS_ARGUMENT, "output '%s' overlaps an input or another output",
-                        r->model->outputs.at[index].name)
-                 : GW_STATUS_OK;
-}
-
 static gw_status place_operands(gw_request *r) {
     for (size_t i = 0; i < r->model->root.inputs.count; i++)
         r->input_data[i] = (void *)(uintptr_t)r->inputs[i].data;
@@ -215,9 +197,12 @@ static gw_status place_operands(gw_request *r) {
         TRY(place_output(&r->outputs[i], r->model->outputs.at[i].name));
         r->output_data[i] = r->outputs[i].data;
     }
+    const gw_program *p = r->choice.program->linked.program;
     for (size_t i = 0; i < r->model->outputs.count; i++)
-        if (r->outputs[i].given)
-            TRY(check_apart(r, i));
+        if (r->outputs[i].given &&
+            !gw_output_is_apart(p, r->choice.plan, (int64_t)i, r->input_data, r->output_data))
+            return fail(GW_STATUS_ARGUMENT, "output '%s' overlaps an input or another output",
+                        r->model->outputs.at[i].name);
     return GW_STATUS_OK;
 }
 

@@ -71,22 +71,6 @@ bool takes_output(const Program &p, const gw_plan *plan, int64_t i, PyObject *ob
     return true;
 }
 
-bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes) {
-    const auto x = (uintptr_t)a, y = (uintptr_t)b;
-    return a_bytes > 0 && b_bytes > 0 && x < y + (uintptr_t)b_bytes && y < x + (uintptr_t)a_bytes;
-}
-
-/* Whether output `i` overlaps no input and no output before it. */
-bool lies_apart(const Program &p, const gw_plan *plan, int64_t i, void *const *inputs, void *const *outputs) {
-    for (int64_t j = 0; j < p.program->input_count; j++)
-        if (overlap(outputs[i], plan->output_bytes[i], inputs[j], plan->input_bytes[j]))
-            return false;
-    for (int64_t j = 0; j < i; j++)
-        if (overlap(outputs[i], plan->output_bytes[i], outputs[j], plan->output_bytes[j]))
-            return false;
-    return true;
-}
-
 /* A tuple of the output arrays, and their addresses: those in the dict `targets`, if there is one, by the
    names of the outputs; the others are new. NULL without a Python error if a target does not fit or is for no
    output. */
@@ -109,7 +93,7 @@ PyObject *make_outputs(const Entry *e, const gw_plan *plan, PyObject *targets, v
         }
         PyTuple_SET_ITEM(outputs, i, array);
         data[i] = PyArray_DATA((PyArrayObject *)array);
-        if (target && !lies_apart(p, plan, i, inputs, data))
+        if (target && !gw_output_is_apart(p.program, plan, i, inputs, data))
             Py_CLEAR(outputs);
         used += target != nullptr;
     }

@@ -417,3 +417,21 @@ void gw_plan_cache_clear(gw_plan_cache *cache) {
         plan = next;
     }
 }
+
+static bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes) {
+    const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+    return a_bytes > 0 && b_bytes > 0 && x < y + (uintptr_t)b_bytes && y < x + (uintptr_t)a_bytes;
+}
+
+bool gw_output_is_apart(const gw_program *program, const gw_plan *plan, int64_t output, void *const *inputs,
+                        void *const *outputs) {
+    const void *data = outputs[output];
+    const int64_t bytes = plan->output_bytes[output];
+    for (int64_t i = 0; i < program->input_count; i++)
+        if (overlap(data, bytes, inputs[i], plan->input_bytes[i]))
+            return false;
+    for (int64_t i = 0; i < output; i++)
+        if (overlap(data, bytes, outputs[i], plan->output_bytes[i]))
+            return false;
+    return true;
+}

@@ -66,3 +66,7 @@ gw_plan *gw_plan_take(gw_plan_cache *cache, const gw_program *program, const gw_
 void gw_plan_release(gw_plan *plan);
 /* Empties the cache; a run keeps its own plan until it ends. */
 void gw_plan_cache_clear(gw_plan_cache *cache);
+
+/* Whether an output overlaps no input and no output before it. */
+bool gw_output_is_apart(const gw_program *program, const gw_plan *plan, int64_t output, void *const *inputs,
+                        void *const *outputs);

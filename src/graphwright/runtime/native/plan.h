@@ -53,14 +53,17 @@ typedef struct {
     const int64_t *extents; /* addresses of the kernels' extent functions; 0: it has none */
 } gw_links;
 
+/* A new plan for these dims (program->input_dim_count of them). It must be released. NULL on error. */
+gw_plan *gw_plan_make(const gw_program *program, const gw_links *links, const int64_t *dims, int threads,
+                      gw_error *error);
+
 typedef struct {
     gw_plan *first; /* most recent first */
     int count, bound;
     int64_t hits, misses, evictions;
 } gw_plan_cache;
 
-/* The plan for these dims (program->input_dim_count of them), from the cache or new. It must be released.
-   NULL on error. */
+/* As gw_plan_make, but from the cache if it has such a plan. */
 gw_plan *gw_plan_take(gw_plan_cache *cache, const gw_program *program, const gw_links *links,
                       const int64_t *dims, int threads, gw_error *error);
 void gw_plan_release(gw_plan *plan);

@@ -171,7 +171,7 @@ def imports_own_by_name(tree: ast.AST) -> bool:
     return False
 
 
-def test_modules_are_imported_by_name_where_that_is_meant_alone() -> None:
+def test_only_listed_places_import_modules_by_name() -> None:
     """The contracts see all other edges, including imports inside functions."""
     found = {path.relative_to(SOURCE).as_posix() for path in FILES if imports_own_by_name(parsed(path))}
     assert found == IMPORTS_BY_NAME.keys()

@@ -139,7 +139,7 @@ def method_names() -> list[str]:
     return list(op_classes())
 
 
-def test_every_name_is_that_of_one_op() -> None:
+def test_method_names_of_ops_are_unique() -> None:
     plain = [name.replace("_", "") for name in op_classes()]
     assert len(set(plain)) == len(plain)
     assert all(name.isidentifier() and not keyword.iskeyword(name) for name in op_classes())
@@ -281,7 +281,7 @@ OPEN = [(0, 4), (1, 4), (3, 4), (17, 4)]
 
 
 @pytest.mark.parametrize("shape", OPEN)
-def test_a_branch_reads_what_is_around_it(shape: tuple[int, int]) -> None:
+def test_a_branch_reads_outer_values(shape: tuple[int, int]) -> None:
     model = _branched()
     x = np.random.default_rng(shape[0]).standard_normal(shape, np.float32)
     for flag in (True, False):
@@ -375,7 +375,7 @@ def test_branches_inside_of_loops_read_what_is_around_both(tmp_path: Path) -> No
         np.testing.assert_allclose(each(fed)[0], 2 * 3 * fed - 2 * fed, rtol=1e-6)
 
 
-def test_a_builder_is_compiled_again_and_goes_on() -> None:
+def test_a_builder_can_be_extended_after_compiling() -> None:
     weights = np.arange(12, dtype=np.float32).reshape(3, 4)
     b = gw.GraphBuilder()
     x = b.input("x", "f32", ("N", 3))

@@ -50,7 +50,7 @@ def test_all_faults_in_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
         {"verify": 2},
     ],
 )
-def test_wrong_values_are_refused(wrong: dict[str, object]) -> None:
+def test_wrong_values_are_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
         Options(**wrong)  # type: ignore[arg-type]  # that is what is wrong
 

@@ -206,7 +206,7 @@ def test_data_dependent_sizes_may_be_1_if_all_inputs_are_static(tmp_path: Path) 
         (["N == M"], {"N": 4, "M": 4}, {}),
     ],
 )
-def test_sizes_that_have_to_be_numbers(
+def test_the_sizes_that_must_be_fixed_for_violated_guards(
     guards: list[str], sizes: dict[str, int], expected: dict[str, int]
 ) -> None:
     assert sizes_that_break([parse_constraint(text) for text in guards], sizes) == expected

@@ -126,7 +126,7 @@ def test_programs_of_other_types(tmp_path: Path, dtype: str) -> None:
     assert subprocess.run([built(path, "-DGRAPHWRIGHT_MAIN"), "3"], timeout=60).returncode == 1
 
 
-def test_a_hook_takes_tiles_of_two_products(tmp_path: Path) -> None:
+def test_a_hook_receives_tiles_of_two_products(tmp_path: Path) -> None:
     b, rng = gw.GraphBuilder(), np.random.default_rng(0)
     x = b.input("x", np.float32, ("N", 24))
     gate, up = (b.matmul(x, rng.standard_normal((24, 40)).astype(np.float32)) for _ in "gu")
@@ -150,7 +150,7 @@ def test_a_file_computes_what_numpy_does(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(y, x / (1 + np.exp(-x)), rtol=1e-5)
 
 
-def test_the_command_writes_them_beside_the_package(tmp_path: Path) -> None:
+def test_compile_writes_the_sources_in_addition_to_the_package(tmp_path: Path) -> None:
     path, kernels = write_model(tmp_path / "model.onnx", op="Sigmoid"), tmp_path / "kernels"
     done = graphwright("compile", path, "-o", tmp_path / "model.om", "--emit-sources", kernels)
     assert done.exit_code == 0, done.output
@@ -163,7 +163,7 @@ def test_the_command_writes_them_beside_the_package(tmp_path: Path) -> None:
     }
 
 
-def test_files_of_several_isas_are_told_apart(tmp_path: Path) -> None:
+def test_files_of_several_isas_have_different_names(tmp_path: Path) -> None:
     made = gw.compile(onnx.parser.parse_model(TEXT), options=gw.CompileOptions(targets=("v4", "v3")))
     names = {path.name for path in gw.emit_sources(made, tmp_path / "kernels")}
     assert {"sigmoid_mul_1_v3.c", "sigmoid_mul_1_v4.c"} <= names
@@ -183,7 +183,7 @@ def test_a_model_without_kernels_of_its_own_gives_the_script_alone(tmp_path: Pat
 # -- the folder
 
 
-def test_a_folder_that_is_not_empty_is_refused_before_the_work(model: gw.Model, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_is_rejected_before_the_work(model: gw.Model, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     with pytest.raises(OptionError, match="is not empty"):
         gw.emit_sources(model, tmp_path)
@@ -210,7 +210,7 @@ def test_an_empty_folder_is_filled(model: gw.Model, tmp_path: Path) -> None:
     assert len(gw.emit_sources(model, tmp_path / "kernels")) == 4
 
 
-def test_nothing_is_left_where_a_file_cannot_be_written(tmp_path: Path) -> None:
+def test_nothing_is_left_if_a_file_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="kernels"):
         write_folder(tmp_path / "kernels", {"a": "x", "a/b": "a file is no folder"})
     assert list(tmp_path.iterdir()) == []

@@ -165,7 +165,7 @@ def test_replace_and_fields() -> None:
         records.replace(one, z=1)
 
 
-def test_defaults_are_made_anew_or_refused() -> None:
+def test_mutable_defaults_are_created_for_each_record_or_rejected() -> None:
     first, second = OURS["Counted"](1), OURS["Counted"](1)
     first.counts["a"] = 1
     assert second.counts == {}

@@ -263,7 +263,7 @@ def test_foreign_ops_are_kept_and_listed() -> None:
     assert {(o.domain, o.version) for o in fused.model.proto.opset_import} >= {("com.example", 3)}
 
 
-def test_a_foreign_op_whose_types_are_not_declared_is_refused() -> None:
+def test_a_foreign_op_whose_types_are_not_declared_is_rejected() -> None:
     with pytest.raises(ModelError, match=r"com.example.Whatever"):
         autofuse(with_foreign(False))
 
@@ -319,7 +319,7 @@ def test_the_default_output_is_named_for_the_model(tmp_path: Path, monkeypatch: 
     assert (tmp_path / "m_fused.onnx").is_file()
 
 
-def test_a_second_fusion_is_refused_by_the_command(tmp_path: Path) -> None:
+def test_a_second_fusion_is_rejected_by_the_command(tmp_path: Path) -> None:
     source, once, twice = (tmp_path / name for name in ("m.onnx", "once.onnx", "twice.onnx"))
     onnx.save(block(), source)
     assert run("-i", source, "-o", once).exit_code == 0
@@ -342,7 +342,7 @@ def test_a_model_without_its_functions_cannot_be_fused_again(tmp_path: Path) -> 
     assert not (tmp_path / "twice.onnx").exists()
 
 
-def test_merges_of_parts_of_one_node_do_not_count() -> None:
+def test_merges_within_one_node_are_not_counted() -> None:
     """A softmax consists of a maximum, a difference, an exponential, a sum and a quotient."""
     source = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 17]> g (float[n, 8] x) => (float[n, 8] y) { y = Softmax (x) }""")
@@ -358,7 +358,7 @@ def test_standard_output_takes_no_model(tmp_path: Path, monkeypatch: pytest.Monk
     assert [each.name for each in tmp_path.iterdir()] == ["m.onnx"]
 
 
-def test_sizes_are_an_error_where_nothing_is_measured(tmp_path: Path) -> None:
+def test_sizes_without_measure_are_an_error(tmp_path: Path) -> None:
     onnx.save(block(), tmp_path / "m.onnx")
     done = run("-i", tmp_path / "m.onnx", "-o", tmp_path / "out.onnx", "--shape", "x:1,2,16")
     assert done.exit_code == 2 and "--measure" in done.output

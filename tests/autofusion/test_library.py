@@ -182,7 +182,7 @@ def test_a_library_of_other_weights_is_not_used(library: Path) -> None:
     np.testing.assert_allclose(got[0], powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
 
 
-def test_operands_of_other_sizes_are_refused(fused: Autofused, library: Path) -> None:
+def test_operands_of_other_sizes_are_rejected(fused: Autofused, library: Path) -> None:
     """x and z share the size n, so a kernel would read beyond the smaller one. The session remains usable."""
     run, feed = with_library(fused, library), feeds(4, 9)
     with pytest.raises(Exception, match=r"do not fit together: 2 and 4; its inputs are \[4, 24\]"):
@@ -293,7 +293,7 @@ def test_bits_stay_while_threads_come_and_go(fused: Autofused, library: Path, th
 SPINNING = "session.intra_op.allow_spinning"
 
 
-def test_threads_wait_asleep_where_all_nodes_are_of_the_library(library: Path) -> None:
+def test_threads_do_not_spin_if_all_nodes_are_of_the_library(library: Path) -> None:
     options = ort.SessionOptions()
     options.register_custom_ops_library(str(library))
     assert options.get_session_config_entry(SPINNING) == "0"
@@ -370,7 +370,7 @@ def test_likely_sizes_run_as_one_program_and_others_as_several(tmp_path: Path) -
             run.run(None, {"x": x[:2], "z": z[:3], "m": weight})
 
 
-def test_a_model_has_one_form_where_a_second_one_does_not_pay() -> None:
+def test_a_model_has_one_form_if_a_second_one_gains_nothing() -> None:
     """A single operator does not become a program, and ONNX Runtime keeps a program that would be slower."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[h] x, float[w] z) => (float[r] y) { y = Add (x, z) }"""

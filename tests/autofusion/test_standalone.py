@@ -237,7 +237,7 @@ def test_images_and_weights_of_several_layouts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["detector", "positives", "resized", "two_in_a_row", "counted"])
-def test_sizes_that_elements_decide(name: str, tmp_path: Path) -> None:
+def test_data_dependent_sizes(name: str, tmp_path: Path) -> None:
     """Several programs run, with data-dependent dimensions between them."""
     known = MODELS[name]()
     made = autofuse(known.model, Request(standalone=True)).standalone
@@ -314,7 +314,7 @@ def test_no_symbol_of_a_library_is_bound_to_another(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [ctypes.RTLD_LOCAL, ctypes.RTLD_GLOBAL])
-def test_it_runs_beside_python_and_the_interface(mode: int, folder: Path, package: Path) -> None:
+def test_the_library_runs_next_to_python_and_libgraphwright(mode: int, folder: Path, package: Path) -> None:
     x, wide = rows(6), np.random.default_rng(1).normal(size=(6, WIDTHS["tanh"])).astype(np.float32)
     (wanted,) = ReferenceEvaluator(source("tanh")).run(None, {"x": wide})
     library = load(folder / "libm_tanh.so", mode)
@@ -398,7 +398,7 @@ NEED_PYTHON = {
 
 
 @pytest.mark.parametrize("name", NEED_PYTHON)
-def test_models_that_need_python_are_refused(name: str, tmp_path: Path) -> None:
+def test_models_that_need_python_are_rejected(name: str, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(MODELS[name]().model)
     done = fuse("-i", path, "-o", tmp_path / "out.onnx", "--standalone", "--library", "--emit-sources",
@@ -409,7 +409,7 @@ def test_models_that_need_python_are_refused(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_foreign_operator_is_refused(tmp_path: Path) -> None:
+def test_a_foreign_operator_is_rejected(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Relu", ["x"], ["h"]),
         helper.make_node("Odd", ["h"], ["y"], "odd", domain="own"),

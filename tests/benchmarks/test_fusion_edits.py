@@ -68,7 +68,7 @@ def test_both_partitions_give_the_same_results(name: str) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
-def test_a_control_is_one_partition_twice() -> None:
+def test_a_control_compares_a_partition_with_itself() -> None:
     edit = selected_edits(stage("chain_silu"))[0]
     before, after = edit.control()
     assert [str(t) for t in before.executor.task_graph.tasks] == [

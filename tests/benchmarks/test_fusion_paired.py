@@ -59,7 +59,7 @@ def test_a_comparison_with_too_much_noise_is_undecided() -> None:
     assert made.blocks == 140
 
 
-def test_a_wide_interval_decides_where_it_clears_the_ties() -> None:
+def test_a_wide_interval_decides_if_it_excludes_ties() -> None:
     assert Estimate(-0.3, -0.9, -0.04, 42).verdict == "faster"
     assert Estimate(0.3, 0.02, 0.9, 42).verdict == "undecided"
     assert Estimate(0.04, 0.028, 0.05, 42).verdict == "slower"
@@ -71,7 +71,7 @@ def test_dropped_blocks_are_counted() -> None:
     assert (made.blocks, made.dropped, made.verdict) == (9, 9, "tie")
 
 
-def test_samples_end_where_all_blocks_are_dropped() -> None:
+def test_sampling_ends_if_all_blocks_are_dropped() -> None:
     assert estimate(lambda: None).verdict == "undecided"
 
 

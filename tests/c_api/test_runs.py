@@ -52,7 +52,7 @@ def test_a_model_says_what_it_takes_and_gives(package: Path) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(count=st.sampled_from((0, 1, 2, 3, 7, 8, 16, 31, 64, 257)), in_memory=st.booleans())
-def test_values_are_numpys(package: Path, count: int, in_memory: bool) -> None:
+def test_results_equal_those_of_numpy(package: Path, count: int, in_memory: bool) -> None:
     x = rows(count, seed=count)
     with Model(package.read_bytes() if in_memory else package) as model:
         check_scores(model.run(x), x)
@@ -156,7 +156,7 @@ def added() -> gw.GraphBuilder:
     return b
 
 
-def test_sizes_that_break_a_guard_are_refused_with_it(tmp_path: Path) -> None:
+def test_sizes_that_violate_a_guard_are_rejected_and_the_guard_is_named(tmp_path: Path) -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     with Model(saved(added().compile(OPTIONS), tmp_path)) as model:
         np.testing.assert_array_equal(model.run(x, x)[0], x + x)
@@ -190,7 +190,7 @@ def test_gears_take_their_sizes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["detector", "positives", "resized", "two_in_a_row", "counted"])
-def test_programs_that_bind_sizes_for_the_next(name: str, tmp_path: Path) -> None:
+def test_programs_that_bind_data_dependent_sizes(name: str, tmp_path: Path) -> None:
     known = MODELS[name]()
     with Model(saved(gw.compile(known.model), tmp_path)) as model, Request(model) as request:
         for number, feed in enumerate(known.feeds):
@@ -281,7 +281,7 @@ def test_started_runs_call_back(package: Path) -> None:
     assert ended[-1][0] == 1 and b"output 'scores' takes" in (ended[-1][1] or b"")
 
 
-def test_a_busy_request_is_refused(package: Path) -> None:
+def test_a_busy_request_is_rejected(package: Path) -> None:
     """The callback waits on another request until all calls have been tried; inside its own callback, a
     request is idle.
     """
@@ -301,7 +301,7 @@ def test_a_busy_request_is_refused(package: Path) -> None:
         check(C.gw_request_wait(request.handle))
 
 
-def test_a_callback_that_waits_for_its_own_request_is_refused(package: Path) -> None:
+def test_a_callback_that_waits_for_its_own_request_is_rejected(package: Path) -> None:
     statuses: list[int] = []
 
     @Callback
@@ -340,7 +340,7 @@ def test_error_texts_belong_to_their_thread(package: Path) -> None:
     assert texts == [b""] and b"no-such-file.om" in C.gw_error_text()
 
 
-def test_null_is_refused_and_never_read() -> None:
+def test_null_is_rejected_and_never_read() -> None:
     handle = c_void_p()
     calls = (
         C.gw_open(None, None, ctypes.byref(handle)),

@@ -16,7 +16,7 @@ def outer_product(inputs: int) -> gw.GraphBuilder:
     return b
 
 
-def test_products_of_many_dynamic_sizes_are_refused_with_a_remedy() -> None:
+def test_products_of_many_dynamic_sizes_are_rejected_with_a_remedy() -> None:
     with pytest.raises(
         gw.ModelError, match=r"dynamic dimensions make a size of more than 256 terms(?s:.*)shapes="
     ):

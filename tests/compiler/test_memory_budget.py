@@ -52,7 +52,7 @@ def test_a_budget_that_is_kept_changes_nothing() -> None:
     assert kept.memory().programs == free.memory().programs
 
 
-def test_a_budget_that_is_too_small_is_refused_with_the_numbers() -> None:
+def test_a_budget_that_is_too_small_is_rejected_with_the_numbers() -> None:
     least = needed(compiled())
     with pytest.raises(ModelError) as caught:
         compiled(budget=least // 2)
@@ -123,7 +123,7 @@ def test_a_cheap_value_is_computed_again_rather_than_kept() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_graphs_keep_their_budget_and_their_bits_or_are_refused(seed: int, tmp_path: Path) -> None:
+def test_random_graphs_keep_their_budget_and_their_bits_or_are_rejected(seed: int, tmp_path: Path) -> None:
     made = case(Random(seed), symbols=False)
     (sizes, *_) = made.sizes
     feeds = made.feeds(sizes)

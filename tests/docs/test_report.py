@@ -43,7 +43,7 @@ def test_a_table_for_each_number_of_threads() -> None:
     assert "`python -m benchmarks.peers MODEL --threads 2`" in text
 
 
-def test_a_busy_neighbor_has_a_table_of_its_own() -> None:
+def test_measurements_with_a_busy_core_have_a_separate_table() -> None:
     text = report([result("a", 2, {}), result("a", 2, {}) | {"busy": True}])
     assert text.count("2 threads:\n") == 1
     assert text.count("2 threads, one of their cores busy:\n") == 1

@@ -34,7 +34,7 @@ def test_links_lead_to_pages_of_the_site(page: str, link: str, in_the_site: str)
     assert relinked(link, page) == in_the_site
 
 
-def test_files_are_linked_where_the_repository_is_known() -> None:
+def test_files_are_linked_if_the_repository_is_known() -> None:
     linked = relinked("[a](../src/x.py)", "fusion.md", "https://example.org/gw/")
     assert linked == "[a](https://example.org/gw/blob/main/src/x.py)"
 

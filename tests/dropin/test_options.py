@@ -64,7 +64,7 @@ def test_options_are_all_fields_that_cannot_be_called() -> None:
         ("no_such_field", 1),
     ],
 )
-def test_values_are_kept_or_refused(name: str, value: Any) -> None:
+def test_values_are_kept_or_rejected(name: str, value: Any) -> None:
     def put(engine: ModuleType) -> Any:
         options = engine.SessionOptions()
         setattr(options, name, value)
@@ -140,7 +140,7 @@ def test_sizes_of_dimensions(sizes: tuple[Any, ...]) -> None:
     same(shape)
 
 
-def test_a_size_below_0_is_refused() -> None:
+def test_a_size_below_0_is_rejected() -> None:
     with pytest.raises(ValueError, match="dimension 'N' cannot have size -2"):
         ours.SessionOptions().add_free_dimension_override_by_name("N", -2)
 
@@ -163,7 +163,7 @@ def test_providers_of_options(name: str) -> None:
     same(added)
 
 
-def test_as_many_values_as_names() -> None:
+def test_names_and_values_must_have_the_same_number() -> None:
     def added(engine: ModuleType) -> None:
         value = engine.OrtValue.ortvalue_from_numpy(np.zeros(3, np.float32))
         engine.SessionOptions().add_external_initializers(["b", "c"], [value])

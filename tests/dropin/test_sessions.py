@@ -61,11 +61,11 @@ def test_outputs_by_name(pair: dict[ModuleType, Any], names: Any) -> None:
         {"a": np.ma.masked_greater(ROWS, 2), "b": np.ma.masked_array(ROW)},
     ],
 )
-def test_feeds_and_their_faults(pair: dict[ModuleType, Any], feed: Any) -> None:
+def test_feeds_give_the_same_results_or_errors(pair: dict[ModuleType, Any], feed: Any) -> None:
     same(lambda engine: pair[engine].run(None, feed))
 
 
-def test_faults_can_be_read(pair: dict[ModuleType, Any]) -> None:
+def test_errors_begin_as_in_onnx_runtime(pair: dict[ModuleType, Any]) -> None:
     """The message begins with ONNX Runtime's words, and says what is wrong and what would fit."""
     with pytest.raises(state.InvalidArgument) as caught:
         pair[ours].run(None, FEED | {"a": ROWS.astype(np.float64)})
@@ -392,7 +392,7 @@ def test_sizes_are_fixed_by_denotation() -> None:
     assert same(shapes) == [5, 3]
 
 
-def test_external_data_stays_beside_the_file(tmp_path: Path) -> None:
+def test_external_data_stays_in_the_folder_of_the_file(tmp_path: Path) -> None:
     model = onnx.load_from_string(with_default())
     onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="w", size_threshold=0)
     same(lambda engine: engine.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"a": ROWS}))
@@ -489,7 +489,7 @@ def test_sessions_can_be_subclassed() -> None:
     assert plain(Session(sums(), providers=None).run(["total"], FEED)) == plain([ROWS + ROW])
 
 
-def test_the_path_of_a_session_is_where_packages_look_for_it(tmp_path: Path) -> None:
+def test_a_session_has_its_path_in_the_attribute_that_packages_read(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(sums())
     for engine in (ours, theirs):

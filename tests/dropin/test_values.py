@@ -160,7 +160,7 @@ def test_outputs_bound_to_a_device_that_is_not_there_are_on_the_cpu(
     same(run)
 
 
-def test_memory_of_a_device_that_is_not_there_is_refused(pair: dict[ModuleType, Any]) -> None:
+def test_memory_of_a_device_that_is_not_there_is_rejected(pair: dict[ModuleType, Any]) -> None:
     def run(engine: ModuleType) -> Any:
         binding = bound(engine, pair[engine])
         binding.bind_input("a", "cuda", 0, np.float32, [2, 3], ROWS.ctypes.data)
@@ -331,7 +331,7 @@ def test_a_vector_of_values(pair: dict[ModuleType, Any]) -> None:
 
 
 @pytest.mark.parametrize("shape", [[-1, 2], [10**12, 10**9]])
-def test_shapes_that_no_array_has(shape: list[int]) -> None:
+def test_impossible_shapes_raise_an_error(shape: list[int]) -> None:
     found = same(lambda engine: engine.OrtValue.ortvalue_from_shape_and_type(shape, np.float32))
     assert found == "RuntimeError"
 

@@ -116,7 +116,7 @@ def test_an_output_that_is_an_input_or_a_constant_keeps_its_name() -> None:
     np.testing.assert_array_equal(fixed, [1, 1, 1])
 
 
-def test_weights_can_lie_beside_the_model(tmp_path: Path) -> None:
+def test_weights_can_be_in_a_separate_file(tmp_path: Path) -> None:
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, N, 64))])
     weights = [RNG.normal(size=(64, 64)).astype(np.float32) for _ in range(2)]
@@ -130,7 +130,7 @@ def test_weights_can_lie_beside_the_model(tmp_path: Path) -> None:
     np.testing.assert_allclose(given, feed @ weights[0] @ weights[1], rtol=1e-4, atol=1e-4)
 
 
-def test_no_file_lies_beside_a_model_of_small_weights(tmp_path: Path) -> None:
+def test_small_weights_are_not_in_a_separate_file(tmp_path: Path) -> None:
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, 3))])
     b.graph.set_outputs([b(Add(), x, b.const(np.float32([1, 2, 3])))], ["y"])
@@ -160,7 +160,7 @@ def test_a_file_is_the_model_with_its_weights(tmp_path: Path) -> None:
         np.testing.assert_array_equal(given.astype(array.dtype), array)
 
 
-def test_nothing_is_written_where_writing_fails(tmp_path: Path) -> None:
+def test_nothing_is_left_if_writing_fails(tmp_path: Path) -> None:
     model = write_model(product())
     model.weights["layer.weight"] = np.array(["2020"], "M8[D]")  # type: ignore[index]
     with pytest.raises(TypeError):
@@ -214,7 +214,7 @@ def test_a_value_may_have_any_name() -> None:
     assert model.graph.node[0].name == f"n{mark}"
 
 
-def test_a_loop_may_carry_nothing() -> None:
+def test_loops_without_carried_values_are_exported() -> None:
     """ONNX then requires a condition, which is always true here."""
     text = """
     <ir_version: 8, opset_import: ["" : 17]>

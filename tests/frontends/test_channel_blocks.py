@@ -159,7 +159,7 @@ def chain(block: int, channels: Sequence[int], result: int) -> tuple[onnx.ModelP
         (16, (12, 32, 16), 16),
     ],
 )
-def test_sizes_that_prove_the_block(
+def test_sizes_prove_the_block(
     block: int, channels: Sequence[int], result: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channel_blocks, "_of_this_machine", lambda: pytest.fail("it is not proved"))
@@ -189,7 +189,7 @@ def test_ambiguous_models_use_the_block_of_this_machine(block: int, monkeypatch:
     ("machine", "flags", "block"),
     [("x86_64", "avx2 fma", 8), ("x86_64", "avx2 avx512f avx512bw", 16), ("aarch64", "asimd", 16)],
 )
-def test_the_block_follows_the_instruction_set_of_the_machine(
+def test_the_assumed_block_depends_on_the_instruction_set(
     machine: str, flags: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cpu = tmp_path / "cpuinfo"

@@ -114,7 +114,7 @@ def test_a_number_given_for_a_name_holds_wherever_the_name_occurs() -> None:
         ({"x": (2, 3.0)}, "3.0 is not a size"),
     ],
 )
-def test_wrong_shapes_are_refused(shapes: dict[str, tuple[int, ...]], said: str) -> None:
+def test_wrong_shapes_are_rejected(shapes: dict[str, tuple[int, ...]], said: str) -> None:
     with pytest.raises(ModelError, match="shapes") as error:
         load(model_of([toy("Scale", ["x"], ["y"])]), shapes=shapes)
     assert said in str(error.value)
@@ -200,7 +200,7 @@ def test_an_op_known_only_from_a_later_opset_is_unsupported() -> None:
 
 
 @pytest.mark.parametrize("opset", [0, 29, -3])
-def test_opsets_out_of_range_are_refused(opset: int) -> None:
+def test_opsets_out_of_range_are_rejected(opset: int) -> None:
     with pytest.raises(ModelError, match=f"opset {opset} is not supported, only 1 to 28"):
         load(model_of([toy("Scale", ["x"], ["y"])], opset=opset))
 
@@ -284,7 +284,7 @@ def test_a_function_of_the_model_overrides_a_known_op() -> None:
     np.testing.assert_array_equal(run(module, {"x": X})["y"], -X)
 
 
-def test_functions_that_call_each_other_are_refused() -> None:
+def test_functions_that_call_each_other_are_rejected() -> None:
     ping = function("ping", [helper.make_node("pong", ["a"], ["b"], domain="local")])
     pong = function("pong", [helper.make_node("ping", ["a"], ["b"], domain="local")])
     with pytest.raises(ModelError, match="ping -> pong -> ping"):
@@ -304,7 +304,7 @@ def test_functions_that_grow_without_end_hit_the_budget(monkeypatch: pytest.Monk
         load(with_functions(call("f39"), *levels))
 
 
-def test_a_chain_of_functions_deeper_than_the_limit_is_refused() -> None:
+def test_a_chain_of_functions_deeper_than_the_limit_is_rejected() -> None:
     chain = [function("f0", [helper.make_node("Neg", ["a"], ["b"])])]
     chain += [
         function(f"f{i}", [helper.make_node(f"f{i - 1}", ["a"], ["b"], domain="local")])
@@ -445,7 +445,7 @@ def test_hostile_names_do_not_reach_messages_as_they_are(name: str) -> None:
     assert "\x1b" not in shown and "‮" not in shown and len(shown) < 3000
 
 
-def test_a_name_that_is_not_utf8_is_refused() -> None:
+def test_a_name_that_is_not_utf8_is_rejected() -> None:
     data = bytearray(model_of([helper.make_node("Relu", ["x"], ["y"], "marker")]).SerializeToString())
     data[data.find(b"Relu")] = 0xFF
     with pytest.raises(ModelError, match="not UTF-8"):
@@ -453,7 +453,7 @@ def test_a_name_that_is_not_utf8_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["map", "none", "unknown"])
-def test_inputs_of_unknown_types_are_refused(kind: str) -> None:
+def test_inputs_of_unknown_types_are_rejected(kind: str) -> None:
     model = model_of([helper.make_node("Identity", ["x"], ["y"])])
     info = model.graph.input[0]
     if kind == "map":
@@ -466,7 +466,7 @@ def test_inputs_of_unknown_types_are_refused(kind: str) -> None:
         load(model)
 
 
-def test_absurd_sizes_are_refused() -> None:
+def test_absurd_sizes_are_rejected() -> None:
     model = model_of([helper.make_node("Identity", ["x"], ["y"])], [tensor_info("x", [2**40, 2**40])])
     with pytest.raises(ModelError, match="exceeds the addressable memory"):
         load(model)
@@ -499,7 +499,7 @@ def test_an_output_may_occur_twice() -> None:
     assert module.main.output_names == ("y", "y")
 
 
-def test_no_outputs_and_dangling_outputs_are_refused() -> None:
+def test_no_outputs_and_dangling_outputs_are_rejected() -> None:
     with pytest.raises(ModelError, match="the graph has no outputs"):
         load(model_of([toy("Scale", ["x"], ["y"])], outputs=[]))
     with pytest.raises(ModelError, match="'ghost' is not produced by any node"):

@@ -81,7 +81,7 @@ def test_strings_are_read() -> None:
         TensorProto(data_type=1, dims=[1], float_data=[1], segment=TensorProto.Segment(begin=0, end=1)),
     ],
 )
-def test_contradictions_are_refused(tensor: TensorProto) -> None:
+def test_contradictions_are_rejected(tensor: TensorProto) -> None:
     with pytest.raises(Fault) as caught:
         to_array(tensor, NOWHERE)
     assert caught.value.hint
@@ -256,7 +256,7 @@ def test_bytes_find_external_data_in_the_named_folder(tmp_path: Path) -> None:
         np.testing.assert_array_equal(run(module, {"x": WEIGHT})["y"], WEIGHT * 2)
 
 
-def test_an_open_file_finds_external_data_beside_it(tmp_path: Path) -> None:
+def test_an_open_file_finds_external_data_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").write_bytes(WEIGHT.tobytes())
     with external(tmp_path, "weights.bin").open("rb") as file:
         np.testing.assert_array_equal(run(load(file), {"x": WEIGHT})["y"], WEIGHT * 2)
@@ -273,13 +273,13 @@ def test_files_that_are_not_models_are_rejected(tmp_path: Path, data: bytes) -> 
             load(source)
 
 
-def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_rejected(tmp_path: Path) -> None:
     for source in (tmp_path / "none.onnx", tmp_path, "nul\0byte"):
         with pytest.raises(ModelError, match=r"\[file\]"):
             load(source)
 
 
-def test_more_than_a_protobuf_holds_is_refused(tmp_path: Path) -> None:
+def test_more_than_a_protobuf_holds_is_rejected(tmp_path: Path) -> None:
     with (tmp_path / "big.onnx").open("wb") as file:
         file.truncate(2**31 + 5)  # sparse: takes no disk
     with pytest.raises(ModelError, match="save it with external data"):

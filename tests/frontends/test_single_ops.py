@@ -148,7 +148,7 @@ def test_a_body_in_the_standard_may_violate_constraints_of_its_own_ops() -> None
 
 
 @pytest.mark.parametrize("shape", [(5,), ("N",), ()])
-def test_a_scale_of_dynamic_size_without_an_axis_is_one_number(shape: Shape) -> None:
+def test_a_scale_of_dynamic_size_must_have_one_element(shape: Shape) -> None:
     """The default axis is 1, which these tensors do not have."""
     inputs: dict[str, tuple[Any, Shape]] = {
         "x": (np.float32, shape), "scale": (np.float32, ("K",)), "zero": (np.uint8, ("Z",)),
@@ -221,7 +221,7 @@ def test_boxes_of_unknown_rank_are_selected() -> None:
     assert selected.tolist() == [[0, 0, 2], [0, 0, 1]]
 
 
-def test_regions_of_an_open_number_of_bounds_are_pooled_in_a_branch() -> None:
+def test_regions_with_a_dynamic_number_of_bounds_are_pooled_in_a_branch() -> None:
     """A branch requires four bounds when it runs: until then, its nodes do not know that."""
     types = {"x": 1, "regions": 1, "images": 7, "thorough": 9}
     shapes = {"x": ["N", "C", "H", "W"], "regions": ["R", "K"], "images": ["I"], "thorough": []}

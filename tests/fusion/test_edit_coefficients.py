@@ -30,7 +30,7 @@ def test_two_cheap_loops_over_memory_are_faster_as_one() -> None:
         assert model.predict([KernelNodes.of([node]) for node in nodes], [KernelNodes.of(nodes)]) < -0.3
 
 
-def test_packages_tell_which_coefficients_decided() -> None:
+def test_packages_contain_the_digest_of_the_coefficients() -> None:
     builder = gw.GraphBuilder()
     builder.output("y", builder.relu(builder.input("x", "f32", (4,))))
     options = builder.compile().package.options

@@ -125,7 +125,7 @@ def test_contradictory_hints() -> None:
     assert any(each.where == "a and b" for each in error.value.diagnostics)
 
 
-def test_a_group_in_two_graphs() -> None:
+def test_a_group_cannot_span_two_graphs() -> None:
     b = gw.GraphBuilder()
     x, flag = b.input("x", np.float32, (4,)), b.input("flag", np.bool_, ())
     with b.fuse("g"):
@@ -199,7 +199,7 @@ def test_text_and_copies_keep_hints() -> None:
     assert "hint" in str(structurally_equal(module, again))
 
 
-def test_attention_stays_apart_where_a_hint_asks() -> None:
+def test_hints_prevent_the_fusion_of_attention() -> None:
     b = gw.GraphBuilder()
     q, k, v = (b.input(name, np.float32, (1, 2, 8, 16)) for name in "qkv")
     scores = b.matmul(q, b.transpose(k, perm=(0, 1, 3, 2)))

@@ -104,14 +104,14 @@ def test_images_of_many_channels_are_resized_behind_the_convolution(modes: list[
 
 
 @pytest.mark.parametrize("modes", [["nearest"], ["nearest", ""], ["", "linear", "nearest"]])
-def test_the_number_of_images_may_be_open(modes: list[str]) -> None:
+def test_the_number_of_images_may_be_dynamic(modes: list[str]) -> None:
     rng = np.random.default_rng(1)
     compiled, feeds, meant = model(rng, modes, [48] * len(modes), (2, 3, 5), 24, "N")
     assert replaced(compiled).count(Code.REPLACED) == 1
     np.testing.assert_allclose(compiled.run(feeds)["y"], meant, rtol=1e-5, atol=2e-5)
 
 
-def test_decisions_tell_why_not() -> None:
+def test_decisions_have_the_reason_against_a_merge() -> None:
     b = gw.GraphBuilder()
     up = b.resize(b.input("x", np.float32, ("N", 64, 8, 8)), None, UP)
     weights = np.ones((32, 64, 3, 3), np.float32)
@@ -122,7 +122,7 @@ def test_decisions_tell_why_not() -> None:
     assert Code.RESIZE_WINDOW in {each.code for each in found}
 
 
-def test_a_group_keeps_them_as_they_are() -> None:
+def test_hinted_nodes_are_not_replaced() -> None:
     b = gw.GraphBuilder()
     up = b.resize(b.input("x", np.float32, (1, 64, 8, 8)), None, UP)
     with b.fuse("never"):

@@ -167,7 +167,7 @@ def test_a_bad_file_is_one_error(text: str, found: str, tmp_path: Path) -> None:
     assert found in str(error.value) and len(error.value.diagnostics) == 1
 
 
-def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
+def test_missing_and_binary_rule_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="No such file"):
         options(fusion_rules=str(tmp_path / "none.toml"))
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
@@ -211,7 +211,7 @@ def test_a_users_rule_decides_before_built_in_ones() -> None:
     ].code is (Code.RULE_OFF)
 
 
-def test_a_users_rule_may_allow_what_built_in_constraints_refuse() -> None:
+def test_a_users_rule_may_allow_what_built_in_constraints_reject() -> None:
     wide = (
         "%x: f32[2, 1000000]",
         '%a = ReduceSum[axes=(1,)](%x): f32[2, 1] from "a"',

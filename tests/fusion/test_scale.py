@@ -100,7 +100,7 @@ def test_dynamic_sizes_and_threads_give_the_same_bits(image: tuple[int | str, ..
         np.testing.assert_allclose(one, meant(x, weights, bias, strides), rtol=1e-5, atol=4e-5)
 
 
-def test_decisions_tell_why_not() -> None:
+def test_decisions_have_the_reason_against_a_merge() -> None:
     model, *_ = excited(np.random.default_rng(0), (1, 24, 2, 3), 16, (1, 1))
     assert not is_scaled(model)
     assert Code.SCALE_COST in {each.code for each in decode_decisions(model.entry.decisions)}

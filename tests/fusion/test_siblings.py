@@ -102,7 +102,7 @@ def test_dynamic_sizes_and_threads_give_the_same_bits() -> None:
         np.testing.assert_allclose(one, meant(x, "silu", *made[0][1]), rtol=2e-5, atol=1e-5)
 
 
-def test_products_have_the_bits_that_they_have_alone() -> None:
+def test_products_in_one_kernel_have_the_same_bits_as_separate_ones() -> None:
     """K blocks are those of a single matrix multiplication, for few rows and for many."""
     for rows in (1, 7, 16, 40, 200):
         options = ({}, {"fusion_rules": "-siblings"})

@@ -307,7 +307,7 @@ def test_the_seeds_are_valid_models(index: int) -> None:
     load(seed_bytes(index))
 
 
-def test_mutants_are_read_or_refused() -> None:
+def test_mutants_are_read_or_rejected() -> None:
     outcomes: dict[str, int] = {}
     for number in range(MUTANTS):
         outcome, taken = timed_attempt(number)

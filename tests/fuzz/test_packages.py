@@ -16,7 +16,7 @@ MUTANTS = 300
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["package", "model"])
-def test_mutants_are_refused_or_run(kind: str, tmp_path: Path) -> None:
+def test_mutants_are_rejected_or_run(kind: str, tmp_path: Path) -> None:
     count = MUTANTS if kind == "package" else MUTANTS // 3
     found = figures_of(kind, 0, count, tmp_path)
     assert found.faults == []

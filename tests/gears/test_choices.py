@@ -38,7 +38,7 @@ def test_sizes_may_be_numpys() -> None:
     assert rows(cnn(), gw.Gears({"x": shapes})) == ["x:1,3,8,8", "x:2,3,8,8"]  # type: ignore[dict-item]  # shapes as lists
 
 
-def test_sizes_beyond_any_memory_are_refused() -> None:
+def test_sizes_beyond_any_memory_are_rejected() -> None:
     text = refusal(cnn(), shapes={"x": [(1, 3, 8, 8), (2**61, 3, 8, 8)]})
     assert "gear 1" in text and "gear 0" not in text
     assert "gear 1" in refusal(cnn(), shapes={"x": [(1, 3, 8, 8), (2**80, 3, 8, 8)]})
@@ -114,19 +114,19 @@ def test_sizes_that_share_a_name_must_agree() -> None:
     assert "gear 1 (ids:2,8 mask:3,8)" in text and "N" in text
 
 
-def test_no_batch_and_no_image_where_nothing_is_open() -> None:
+def test_batch_and_image_gears_need_dynamic_axes() -> None:
     fixed = plain("Relu", [2, 3])
     assert "no input has a dynamic first axis" in refusal(fixed, batch=(1, 2))
     assert "no input of rank 4" in refusal(fixed, image=[(1, 2), (2, 3)])
 
 
-def test_sizes_outside_of_the_ranges_of_the_model_are_refused() -> None:
+def test_sizes_outside_of_the_ranges_of_the_model_are_rejected() -> None:
     text = refusal(cnn(), batch=(1, 9), image=[(8, 8)], model_shapes={"x": [gw.Dim("N", 1, 4), 3, "H", "W"]})
     assert "gear 1 (x:9,?,8,8)" in text and "9" in text and "4" in text
     assert "gear 0" not in text
 
 
-def test_a_gear_that_the_graph_refuses_is_named_with_its_node() -> None:
+def test_a_gear_that_the_graph_rejects_is_named_with_its_node() -> None:
     nodes = [
         node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
         node("Concat", ["p", "half"], ["y"], name="beside", axis=1),

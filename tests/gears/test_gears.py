@@ -170,7 +170,7 @@ def test_a_shape_between_runs_on_the_program_for_all(options: Options) -> None:
         model(images(1, 4, 8, 8))
 
 
-def test_outputs_go_where_the_caller_wants_them(model: gw.Model) -> None:
+def test_outputs_go_to_the_memory_of_the_caller(model: gw.Model) -> None:
     x = images(*SHAPES[1])
     out = np.zeros((2, 5), np.float32)
     assert model.run({"x": x}, out={"y": out})["y"] is out
@@ -192,7 +192,7 @@ def test_threads_are_those_of_every_gear(model: gw.Model, expected: dict[tuple[i
     model.threads = before
 
 
-def test_gears_run_side_by_side(model: gw.Model, expected: dict[tuple[int, ...], Array]) -> None:
+def test_gears_run_concurrently(model: gw.Model, expected: dict[tuple[int, ...], Array]) -> None:
     def work(number: int) -> None:
         for turn in range(20):
             shape = SHAPES[(number + turn) % 3]
@@ -327,7 +327,7 @@ DAMAGES: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_gears_are_refused(damage: str, options: Options, tmp_path: Path) -> None:
+def test_damaged_gears_are_rejected(damage: str, options: Options, tmp_path: Path) -> None:
     file = tmp_path / "whole.om"
     gw.compile(cnn(), gears={"x": SHAPES}, options=options).save(file)
     manifest = manifest_of(file)
@@ -339,7 +339,7 @@ def test_damaged_gears_are_refused(damage: str, options: Options, tmp_path: Path
 
 
 @pytest.mark.parametrize("shape", [["N", 3, 16, 16], None])
-def test_a_gear_of_an_altered_shape_runs_its_own_alone(
+def test_a_gear_rejects_shapes_other_than_its_own(
     shape: Any, options: Options, tmp_path: Path, expected: dict[tuple[int, ...], Array]
 ) -> None:
     """The tasks of a gear are compiled for its sizes."""

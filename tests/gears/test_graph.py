@@ -100,7 +100,7 @@ def test_constants_are_in_the_pool_once() -> None:
     assert len(module.constants) == 5 == len(load(cnn()).constants)
 
 
-def test_the_name_of_the_sizes_is_free() -> None:
+def test_an_input_may_have_the_name_of_the_gear_sizes() -> None:
     model = onnx_model([node("Neg", [SIZES], ["y"])], {SIZES: (FLOAT, ["N"])}, {"y": (FLOAT, ["N"])})
     compiled = gw.compile(model, gears=gw.Gears(batch=(1, 2)), options=Options(device="reference"))
     assert [spec.name for spec in compiled.inputs] == [SIZES]
@@ -119,7 +119,7 @@ def test_the_name_of_the_sizes_is_free() -> None:
         lambda text: text.replace("signature main(data, sizes)", "signature main(sizes, data)"),
     ],
 )
-def test_graphs_that_are_not_of_gears_are_refused(change: Any) -> None:
+def test_graphs_that_are_not_of_gears_are_rejected(change: Any) -> None:
     text = print_module(joined(small(), "error", batch=(1, 4)))
     assert change(text) != text
     with pytest.raises(gw.GraphwrightError):

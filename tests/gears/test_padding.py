@@ -313,7 +313,7 @@ def test_padding_that_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_padding_that_could_change_something_is_refused(name: str) -> None:
+def test_padding_that_could_change_something_is_rejected(name: str) -> None:
     model, words = REFUSED[name]
     with pytest.raises(gw.ModelError) as caught:
         gw.compile(model, gears=gears_of(model), options=REFERENCE)
@@ -322,7 +322,7 @@ def test_padding_that_could_change_something_is_refused(name: str) -> None:
     assert "dynamic" in str(caught.value), "what to do about it"
 
 
-def test_all_ops_that_refuse_are_named() -> None:
+def test_all_ops_that_reject_are_named() -> None:
     with pytest.raises(gw.ModelError) as caught:
         gw.compile(cnn(), gears=gw.Gears(batch=(1, 2), image=[(16, 16), (32, 32)], between="pad"))
     places = [d.where for d in caught.value.diagnostics]
@@ -405,7 +405,7 @@ def test_shapes_larger_than_all_gears_are_rejected(options: Options) -> None:
         model.run({"x": images(3, 3, 16, 16)}, out={"y": wrong})
 
 
-def test_sizes_that_the_model_does_not_take_are_refused(options: Options) -> None:
+def test_sizes_that_the_model_does_not_take_are_rejected(options: Options) -> None:
     model = plain("MaxPool", [1, 1, "N"], kernel_shape=[3])
     compiled = gw.compile(
         model, gears=gw.Gears({"x": [(1, 1, 4), (1, 1, 8)]}, between="pad"), options=options

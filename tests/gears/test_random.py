@@ -57,7 +57,7 @@ def test_every_gear_is_as_its_shape_compiled_alone(seed: int, options: Options) 
 
 
 @pytest.mark.parametrize("first", [30_000, 31_000])
-def test_padding_is_right_or_refused(first: int) -> None:
+def test_padding_is_right_or_rejected(first: int) -> None:
     """The references run on 40 modules, which is fast."""
     refused = 0
     for seed in with_symbols(first, 40):

@@ -47,7 +47,7 @@ def check(names: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("behind", "offset"), [(True, 0), (False, -1)])
-def test_a_guard_page_is_touched_where_it_should_be(behind: bool, offset: int) -> None:
+def test_an_access_beyond_the_end_stops_the_process(behind: bool, offset: int) -> None:
     """The guard pages work: an access one byte beyond the end stops a process."""
     code = f"""
 import ctypes, numpy as np

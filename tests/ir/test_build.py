@@ -43,7 +43,7 @@ def test_facts_of_computed_values_are_their_types() -> None:
     assert b.fact(b(ToyScale(), x)) == Fact(tensor(F32, 2))
 
 
-def test_nodes_go_where_the_builder_stands() -> None:
+def test_nodes_are_inserted_at_the_position_of_the_builder() -> None:
     module = Module()
     b, (x,) = builder(module, x=tensor(F32, 2))
     last = b.node(ToyScale(2.0), x)
@@ -53,7 +53,7 @@ def test_nodes_go_where_the_builder_stands() -> None:
     assert (first.sources, first.name) == (("source",), "named")
 
 
-def test_errors_say_where() -> None:
+def test_errors_name_the_source_nodes() -> None:
     b, (x, y) = builder(Module(), x=tensor(F32, 2), y=tensor(F32, 3))
     b.sources = ("Add_0", "Add_1")
     with pytest.raises(ModelError, match=r"Add_0 \+ Add_1: ToyAdd: axis -1 of a broadcast: 2 and 3 differ"):

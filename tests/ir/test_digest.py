@@ -54,7 +54,7 @@ def test_any_changed_element_of_a_large_constant_is_another_constant() -> None:
     assert len(pool) == 8
 
 
-def test_contents_hashed_ahead_have_the_names_that_they_have_else() -> None:
+def test_hashing_in_advance_gives_the_same_digests() -> None:
     data = memoryview(np.random.default_rng(0).bytes(3 << 17))
     contents = [data[: 1 << 17], data[1 << 17 : 2 << 17], data[2 << 17 :]]
     arrays = [np.frombuffer(content, np.int32) for content in contents]

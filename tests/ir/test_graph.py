@@ -163,7 +163,7 @@ def test_pool_leaves_the_callers_array_writable() -> None:
     assert array.flags.writeable
 
 
-def test_pool_makes_what_is_derived_when_it_is_read() -> None:
+def test_pool_computes_deferred_tensors_when_they_are_read() -> None:
     pool, made = ConstantPool(), []
     source = pool.add(np.arange(3, dtype=np.float32))
 
@@ -183,7 +183,7 @@ def test_pool_makes_what_is_derived_when_it_is_read() -> None:
     assert pool[derived].flags.writeable is False
 
 
-def test_pool_adopts_under_digests_alone() -> None:
+def test_pool_restores_tensors_only_under_their_digests() -> None:
     pool = ConstantPool()
     name = pool.add(np.zeros(2, np.float32)).digest
     pool.restore(name, np.ones(2, np.float32))

@@ -66,7 +66,7 @@ def test_nested_patterns_try_every_order(graph: tuple[Module, Builder, list[Valu
     assert found.nodes == (root(outer), found.node(inner))
 
 
-def test_constants_with_a_condition(graph: tuple[Module, Builder, list[Value]]) -> None:
+def test_patterns_can_restrict_constants(graph: tuple[Module, Builder, list[Value]]) -> None:
     module, b, (x, _) = graph
     negative = Const("negative", lambda a: bool((a < 0).all()))
     assert match(P(ToyAdd, X, negative), root(b(ToyAdd(), x, b.const(np.float32(1)))), module) is None
@@ -93,7 +93,7 @@ def test_a_pattern_matches_the_remaining_operands(graph: tuple[Module, Builder, 
     assert found.rest(rest) == (y, x)
 
 
-def test_once_refuses_other_readers_and_outputs(graph: tuple[Module, Builder, list[Value]]) -> None:
+def test_once_excludes_values_with_other_readers(graph: tuple[Module, Builder, list[Value]]) -> None:
     module, b, (x, y) = graph
     inner = b(ToyScale(2.0), x)
     outer = b(ToySub(), inner, y)

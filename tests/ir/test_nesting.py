@@ -88,7 +88,7 @@ def test_deep_branches_compile_and_run() -> None:
     np.testing.assert_array_equal(model(np.array(False), x)[0], -x)
 
 
-def test_branches_beyond_the_bound_are_refused() -> None:
+def test_branches_beyond_the_bound_are_rejected() -> None:
     with pytest.raises(ModelError, match=f"nest {MAX_DEPTH + 1} levels deep, but at most {MAX_DEPTH}"):
         gw.compile(nested(MAX_DEPTH + 1))
 

@@ -63,7 +63,9 @@ def test_attributes_are_immutable() -> None:
 @pytest.mark.parametrize(
     ("values", "named"), [((1,), {"stride": 2}), (((3,), 1, 2), {}), ((), {"pads": 1})], ids=str
 )
-def test_attributes_are_given_once_and_known(values: tuple[object, ...], named: dict[str, object]) -> None:
+def test_unknown_and_repeated_attributes_are_rejected(
+    values: tuple[object, ...], named: dict[str, object]
+) -> None:
     with pytest.raises(TypeError, match="takes the attributes"):
         Stride(*values, **named)
     with pytest.raises(TypeError, match="takes the attributes stride"):

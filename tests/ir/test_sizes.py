@@ -79,7 +79,7 @@ def test_text_of_a_dim_reads_as_it(dim: Dim) -> None:
         "1..N",
     ],
 )
-def test_text_that_is_no_size_is_one_clear_error(text: str) -> None:
+def test_texts_that_are_not_sizes_are_one_error(text: str) -> None:
     with pytest.raises(gw.FeedError) as caught:
         parse_size(text)
     (found,) = caught.value.diagnostics
@@ -87,7 +87,7 @@ def test_text_that_is_no_size_is_one_clear_error(text: str) -> None:
 
 
 @given(st.text("N=.%?0123456789x_- ", max_size=12))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_read_or_rejected(text: str) -> None:
     try:
         found = parse_size(text)
     except gw.FeedError:
@@ -177,7 +177,7 @@ def test_only_a_multiple_of_one_symbol_is_decided_by_a_size() -> None:
         assert scaled_symbol(dim) is None
 
 
-def test_sizes_in_words() -> None:
+def test_ranges_are_described_in_words() -> None:
     words = [parse_size(text) for text in ("1..16", "64..2048%32", "8..", "H%32")]
     assert [dim.words for dim in words if isinstance(dim, Dim)] == [
         "1 to 16",

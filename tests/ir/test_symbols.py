@@ -85,7 +85,7 @@ def test_inferred_ranges_contain_every_value(
     assert found.high is None or value <= found.high
 
 
-def test_parts_that_a_size_repeats_are_bounded_once() -> None:
+def test_repeated_subexpressions_are_bounded_once() -> None:
     """A size of ten levels has a thousand paths to its symbol."""
     dim: Dim = N
     low, high = 1000, 9000
@@ -138,7 +138,7 @@ def test_atoms_are_found_inside_functions() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "N +", "N M", "floordiv(N)", "(N", "N / 2", "1.5", "min(", "N)", "$"])
-def test_bad_text_is_refused(text: str) -> None:
+def test_bad_text_is_rejected(text: str) -> None:
     with pytest.raises(SymbolError):
         parse_dim(text)
 

@@ -186,7 +186,7 @@ GRAPH = "module {{ graph main(%x: f32[2]) {{ {} return %x }} }}"
         ("module { \x00 }", "not allowed here"),
     ],
 )
-def test_bad_text_is_refused_with_its_place(text: str, message: str) -> None:
+def test_bad_text_is_rejected_with_its_place(text: str, message: str) -> None:
     with pytest.raises(ModelError, match=message) as caught:
         parse_module(text)
     assert caught.value.diagnostics[0].where == "line 1"

@@ -67,7 +67,7 @@ def test_sizes_and_ranks_of_tensor_types() -> None:
 
 
 @pytest.mark.parametrize("text", ["f32", "f99[2]", "f32[2", "f32[2,, 3]", "[2]", "f32[N M]"])
-def test_bad_text_is_refused(text: str) -> None:
+def test_bad_text_is_rejected(text: str) -> None:
     with pytest.raises((ValueError, SymbolError)):
         parse_type(text)
 
@@ -93,7 +93,7 @@ def test_layouts_have_a_physical_shape_and_a_text(
     assert str(layout) == text
 
 
-def test_sizes_are_ints_or_refused() -> None:
+def test_sizes_are_ints_or_rejected() -> None:
     assert tensor(F32, 2, 0, 3).sizes == (2, 0, 3)
     with pytest.raises(TypeError, match="N is not a number"):
         _ = tensor(F32, 2, symbol("N")).sizes

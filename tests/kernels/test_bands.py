@@ -66,7 +66,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_bits_are_those_without_bands(name: str) -> None:
+def test_bands_give_the_same_bits(name: str) -> None:
     layers, cin = FORMS[name]
     model, x = chain(layers, cin, (1, 29, 37)), image(1, cin, 29, 37)
     expected = compiled(model, 0)(x)[0]
@@ -186,7 +186,7 @@ def test_dynamic_sizes_decide_when_they_are_known() -> None:
         np.testing.assert_array_equal(either(x)[0], whole(x)[0])
 
 
-def test_whole_inner_images_take_memory_only_where_stages_run_apart() -> None:
+def test_inner_images_need_memory_only_without_bands() -> None:
     """Bands at 160 x 160 need no memory for an image of 96 channels; stages at 24 x 24 need two such
     images.
     """
@@ -198,7 +198,7 @@ def test_whole_inner_images_take_memory_only_where_stages_run_apart() -> None:
     assert sum(buffer.bytes == 2 * 96 * 24 * 24 * 4 for buffer in apart.programs[0].buffers) == 2
 
 
-def test_profiles_count_operations_where_they_are_done() -> None:
+def test_profiles_count_operations_at_the_tasks_that_compute_them() -> None:
     """The band counts them at 160 x 160, and each stage at 24 x 24."""
     model = gw.compile(chain(INVERTED, 16, ("N", "H", "W")))
     pointwise, depthwise = 2 * 2 * 16 * 96, 2 * 9 * 96
@@ -219,7 +219,7 @@ def test_only_large_images_are_worth_it() -> None:
     assert not is_banded(gw.compile(large, options=gw.CompileOptions(opt_level=2)))
 
 
-def test_a_launch_is_known_by_all_of_its_nodes() -> None:
+def test_a_launch_is_named_after_all_of_its_nodes() -> None:
     model = gw.compile(chain(INVERTED, 16, (1, 160, 160)), options=gw.CompileOptions(threads=1))
     names = [task.name for task in model.trace({"x": image(1, 16, 160, 160)})]
     assert "Conv:c0 + Relu:a0, Conv:c1 + Relu:a1, Conv:c2" in names

@@ -86,7 +86,7 @@ def selected(size: Dim = 5) -> Selection:
     return select_kernels(module, module.main, TARGET)
 
 
-def test_the_faster_one_is_taken_where_the_slower_is_registered_first() -> None:
+def test_the_faster_candidate_is_chosen_in_any_order_of_registration() -> None:
     register("slow", 900)
     register("fast", 300)
     register("slowest", 2000)

@@ -138,7 +138,7 @@ def test_concatenated_parts_are_made_in_their_slot() -> None:
     assert [task.kind for task in tasks] == [TaskKind.LAUNCH] * 2
 
 
-def test_a_scalar_beside_an_empty_tensor_is_computed() -> None:
+def test_a_scalar_result_next_to_an_empty_one_is_computed() -> None:
     """One region with both would have a loop without iterations."""
 
     def build(b: Builder, flag: Value, x: Value, y: Value) -> tuple[Value, Value]:

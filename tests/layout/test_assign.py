@@ -39,7 +39,7 @@ def test_layouts_are_as_expected(path: Path, golden: Callable[[Path, str], None]
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
-def test_a_second_run_changes_nothing(path: Path) -> None:
+def test_the_pass_is_idempotent(path: Path) -> None:
     module = parse_module(path.read_text())
     assigned(module)
     once = print_module(module)
@@ -48,7 +48,7 @@ def test_a_second_run_changes_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
-def test_layouts_can_be_forgotten(path: Path) -> None:
+def test_layouts_can_be_removed(path: Path) -> None:
     module, plain = parse_module(path.read_text()), parse_module(path.read_text())
     assigned(module)
     forget_layouts(module)

@@ -123,7 +123,7 @@ def test_its_epilogue_adds_an_image_that_ends_there(isa: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(kernel=st.integers(1, 7), stride=st.integers(1, 5), dilation=st.integers(1, 4), pad=st.integers(0, 6))
-def test_phases_visit_every_tap_where_it_stands(kernel: int, stride: int, dilation: int, pad: int) -> None:
+def test_phases_use_every_tap_once(kernel: int, stride: int, dilation: int, pad: int) -> None:
     """Tap k of input i contributes to output i * stride + k * dilation - pad; each phase must read exactly
     these.
     """

@@ -40,7 +40,9 @@ def model(channels: int, height: int, width: int, flat: bool) -> Module:
 
 @pytest.mark.parametrize("flat", (False, True))
 @pytest.mark.parametrize(("channels", "height", "width"), ((64, 13, 11), (48, 1, 7), (40, 5, 3)))
-def test_images_and_rows(channels: int, height: int, width: int, flat: bool, tmp_path: Path) -> None:
+def test_results_with_blocked_images_are_correct(
+    channels: int, height: int, width: int, flat: bool, tmp_path: Path
+) -> None:
     source = model(channels, height, width, flat)
     options = gw.CompileOptions(cache_dir=tmp_path / "c", key_dir=tmp_path / "k", threads=2)
     made = gw.compile(source, options=options)

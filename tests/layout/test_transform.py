@@ -33,7 +33,7 @@ def arrays(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], Layout]:
 @pytest.mark.parametrize("piece", [1, 64, 1 << 17])
 @settings(max_examples=60, deadline=None)
 @given(case=arrays())
-def test_each_element_lies_where_the_layout_says(
+def test_each_element_is_at_the_offset_of_the_layout(
     piece: int, case: tuple[np.ndarray[Any, Any], Layout]
 ) -> None:
     array, layout = case

@@ -136,14 +136,14 @@ def test_an_even_number_of_short_rows_goes_in_pairs(rows: int, length: int) -> N
     assert [loop.extent for loop in loops(made, Kind.PARALLEL)] == ([units] if rows > 1 else [])
 
 
-def test_symbolic_rows_go_in_pairs_where_their_number_is_even() -> None:
+def test_an_even_number_of_symbolic_rows_is_computed_in_pairs() -> None:
     made = kernel_of(Softmax(), tensor(F32, symbol("N"), 4, 33))
     (loop,) = loops(made, Kind.PARALLEL)
     assert loop.extent == symbol(made.kernel.sizes[0]) // 2
     kernel_of(Softmax(), tensor(F32, symbol("N"), 3, 33))  # an odd number at N = 5
 
 
-def test_a_row_is_kept_where_no_result_can_hold_it() -> None:
+def test_a_row_is_kept_if_no_result_can_hold_it() -> None:
     assert rows_kept(kernel_of(Softmax(), tensor(F16, 5, 33)).kernel.body) == 1
     assert rows_kept(kernel_of(Softmax(), tensor(F16, 4, 33)).kernel.body) == 2  # of each of a pair
 
@@ -209,7 +209,7 @@ def test_operands_of_short_rows_are_read_once_a_block(rows: Dim, lanes: int) -> 
     assert len(loops(made, Kind.PARALLEL)) == 2 + (not isinstance(rows, int) or rows > BLOCK)
 
 
-def test_longer_rows_are_walked_one_by_one() -> None:
+def test_longer_rows_are_computed_one_by_one() -> None:
     made = kernel_of(Mul(), tensor(F32, 40, LIMITS.short_axis + 1), tensor(F32, LIMITS.short_axis + 1))
     assert not loops(made, Kind.SERIAL)
 

@@ -65,7 +65,7 @@ def numbers(program: TaskGraph, sizes: Sequence[int]) -> list[int]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(dims, min_size=1, max_size=4), st.lists(st.integers(0, 40), min_size=3, max_size=3))
-def test_native_numbers_are_what_the_expressions_mean(wanted: list[Dim], sizes: list[int]) -> None:
+def test_native_shape_programs_evaluate_the_expressions(wanted: list[Dim], sizes: list[int]) -> None:
     program, registers = program_of(wanted, SymbolTable())
     found = numbers(program, sizes)
     meant = dict(zip(NAMES, sizes, strict=True))
@@ -114,7 +114,7 @@ def test_bounds_of_symbols_are_checked(table: SymbolTable, size: int, note: str)
     assert program.shape[caught.value.args[0]].note == f"input 'x', axis 0 must be {note}"
 
 
-def test_a_size_that_depends_on_elements_is_refused() -> None:
+def test_a_data_dependent_size_is_rejected() -> None:
     with pytest.raises(ModelError, match="the size unknown depends on the elements of a tensor"):
         program_of([symbol("unknown") + 1], SymbolTable())
 

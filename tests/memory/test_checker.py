@@ -182,7 +182,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_a_broken_plan_is_refused(name: str) -> None:
+def test_a_broken_plan_is_rejected(name: str) -> None:
     plan, message = PLANS[name]
     assert any(message in fault for fault in check_plan(small(), plan, 1))
 
@@ -258,7 +258,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_broken_program_is_refused(name: str) -> None:
+def test_a_broken_program_is_rejected(name: str) -> None:
     program, message = PROGRAMS[name]
     faults = check_plan(program, placed(), 1)
     assert any(message in fault for fault in faults), faults
@@ -341,7 +341,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_a_broken_loop_is_refused(name: str) -> None:
+def test_a_broken_loop_is_rejected(name: str) -> None:
     program, plan, message = LOOPS[name]
     faults = check_plan(program, plan, 1)
     assert any(message in fault for fault in faults), faults

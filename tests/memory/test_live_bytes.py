@@ -16,7 +16,7 @@ def test_two_neighbors_of_a_chain_are_live_at_once() -> None:
     assert live_bytes({0: 10, 1: 20, 2: 5, 3: 40}, tasks, [Block(0, 4)]) == 45
 
 
-def test_a_residual_stays() -> None:
+def test_a_residual_stays_live_until_it_is_added() -> None:
     tasks = [task(0), task(0, 1), task(1, 2), task(0, 2, 3)]
     assert live_bytes({0: 100, 1: 1, 2: 2, 3: 4}, tasks, [Block(0, 4)]) == 106
 
@@ -32,7 +32,7 @@ def test_only_the_larger_branch_counts() -> None:
     assert live_bytes({0: 1, 1: 30, 2: 40, 9: 5}, tasks, blocks) == 45
 
 
-def test_weights_and_ports_do_not_count() -> None:
+def test_weights_inputs_and_outputs_do_not_count() -> None:
     assert live_bytes({}, [task(0), task(0, 1)], [Block(0, 2)]) == 0
 
 

@@ -35,7 +35,7 @@ def by_definition(program: TaskGraph) -> dict[int, tuple[int, ...]]:
 
 @pytest.mark.parametrize("seed", range(60))
 @pytest.mark.parametrize("streams", [1, 3])
-def test_conflicts_are_those_of_the_definition(seed: int, streams: int) -> None:
+def test_conflicts_equal_those_by_definition(seed: int, streams: int) -> None:
     program = Drafter(Random(seed), streams).program(count=seed % 13)
     assert conflicts(planned(program), program.tasks, program.blocks) == by_definition(program)
 

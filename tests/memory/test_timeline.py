@@ -62,7 +62,7 @@ def test_the_live_bytes_at_the_peak_fit_into_the_arena(seed: int, threads: int) 
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**6))
-def test_a_buffer_is_there_at_every_task_that_touches_it(seed: int) -> None:
+def test_a_buffer_is_live_at_every_task_that_accesses_it(seed: int) -> None:
     program, line = drawn(seed, 2)
     order = list(running_order(program))
     assert len(order) == len(line.tasks) == len(program.tasks)

@@ -38,6 +38,6 @@ RUNS: dict[str, tuple[bool, tuple[Launch | Copy, ...]]] = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_result_is_written_over_an_operand_that_is_not_needed_any_more(name: str) -> None:
+def test_a_result_may_overwrite_an_operand_that_is_no_longer_needed(name: str) -> None:
     allowed, launches = RUNS[name]
     assert run_overwrites((OLD, VIEW), NEW, Run(launches)) == allowed

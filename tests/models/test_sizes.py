@@ -13,7 +13,7 @@ from tests.models.support import answers, assert_close, file_of, marked, session
 
 
 @pytest.mark.models
-def test_det_refuses_a_height_at_which_its_maps_cannot_be_added() -> None:
+def test_det_rejects_a_height_at_which_its_maps_cannot_be_added() -> None:
     model = gw.compile(file_of("ppocr_det"))
     image = np.zeros((1, 3, 330, 640), np.float32)
     with pytest.raises(gw.FeedError) as caught:

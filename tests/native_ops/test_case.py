@@ -63,7 +63,7 @@ def test_an_index_chooses_a_branch(dtype: DType, count: int) -> None:
     assert len(task.blocks) == count
 
 
-def test_a_bool_chooses_between_two() -> None:
+def test_a_bool_selects_one_of_two_branches() -> None:
     module = Module()
     b, (c, x) = new_graph(module, "main", [("c", tensor(BOOL)), ("x", tensor(F32, SIZE))])
     regions = [region(module, f"branch{n}", [x.type], scaled(n + 2)) for n in range(2)]

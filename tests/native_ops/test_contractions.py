@@ -50,7 +50,7 @@ def normal(*shape: int, dtype: str = "f32", seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=shape).astype(DTYPES[dtype].numpy)
 
 
-def test_the_rest_of_a_region_behind_a_convolution_of_volumes() -> None:
+def test_a_region_with_a_3_d_convolution() -> None:
     x, w, y = normal(1, 4, 5, 6, 7), normal(3, 4, 3, 3, 3, seed=1), normal(1, 3, 3, 4, 5, seed=2)
 
     def build(b: Builder, x: Value, w: Value, y: Value) -> list[Value]:
@@ -59,7 +59,7 @@ def test_the_rest_of_a_region_behind_a_convolution_of_volumes() -> None:
     check(build, (x, w, y), [np.tanh(Conv().reference(x, w) + y)])
 
 
-def test_a_product_that_its_region_gives_as_well() -> None:
+def test_a_product_that_is_also_an_output_of_its_region() -> None:
     x, y = normal(2, 1, 3, 1, 4, 5), normal(1, 6, 1, 7, 5, 8)
 
     def build(b: Builder, x: Value, y: Value) -> list[Value]:
@@ -71,7 +71,7 @@ def test_a_product_that_its_region_gives_as_well() -> None:
 
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("op", [Conv, ConvTranspose])
-def test_weights_of_the_run_with_an_epilogue(op: Any, group: int) -> None:
+def test_weights_computed_at_run_time_with_an_epilogue(op: Any, group: int) -> None:
     n, h = symbol("N"), symbol("H")
     features = 6 if op is Conv else 6 // group
     channels = 4 // group if op is Conv else 4
@@ -131,7 +131,7 @@ def test_few_columns_of_weights_with_an_epilogue(dtype: str, k: int) -> None:
 @pytest.mark.parametrize("op", [LSTM, GRU, RNN])
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
-def test_recurrent_weights_of_the_run(op: Any, batch_first: bool, direction: str) -> None:
+def test_recurrent_weights_computed_at_run_time(op: Any, batch_first: bool, direction: str) -> None:
     made = op(5, direction, batch_first=batch_first)
     gates, count = made.gates, made.directions
     x = normal(4, 3, 2)

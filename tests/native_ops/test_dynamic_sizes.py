@@ -247,7 +247,7 @@ def test_one_size_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "i8"])
-def test_roll_of_an_open_axis(dtype: str) -> None:
+def test_roll_of_a_dynamic_axis(dtype: str) -> None:
     model, roll = compiled(Roll(1, 2), [(dtype, ("M", "N", 3))]), Roll(1, 2)
     for shape in ((1, 2, 3), (2, 3, 3), (5, 7, 3), (0, 4, 3)):
         x = np.arange(np.prod(shape)).reshape(shape).astype({"f32": np.float32, "i8": np.int8}[dtype])

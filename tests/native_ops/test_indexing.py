@@ -203,7 +203,7 @@ def test_running_sums_of_any_number_of_rows(exclusive: bool, reverse: bool) -> N
             np.testing.assert_array_equal(got, want[:, flipped])
 
 
-def test_sizes_of_the_run() -> None:
+def test_sizes_that_are_known_only_in_a_run() -> None:
     """Shapes, ranges, fills and triangles have a size that is known only in a run; each size has one plan."""
     n = symbol("N")
     module = Module()

@@ -48,7 +48,7 @@ def until(limit: Any) -> Any:
 
 @pytest.mark.parametrize("limit", [None, 3, 50, "fed"])
 @pytest.mark.parametrize("start", [True, False])
-def test_a_condition_ends_it_early(limit: Any, start: bool) -> None:
+def test_a_condition_ends_a_loop_early(limit: Any, start: bool) -> None:
     ones = np.ones((2, 1), np.float32)
     feeds: dict[str, Any] = {"start": np.array(start), "h0": ones * 0, "x": ones}
     for given in (0, 1, 4, 9) if limit == "fed" else (0,):

@@ -27,7 +27,7 @@ SIZES = st.tuples(*[st.integers(1, 3)] * 2, *[st.sampled_from([1, 2, 5, 17])] * 
 @example("linear", "half_pixel", (1, 2, 17, 17, 17), (8, 33, 33), False, "v3")
 @example("linear", "half_pixel", (1, 2, 2, 17, 17), (8, 33, 33), False, "v3")
 @example("cubic", "half_pixel", (1, 2, 17, 17, 17), (3, 8, 8), True, "v3")
-def test_volumes_of_any_size(
+def test_resize_of_volumes_of_any_size(
     mode: str,
     coordinates: str,
     size: tuple[int, ...],

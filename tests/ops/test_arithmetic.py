@@ -56,7 +56,7 @@ def test_operations_by_hand(
     assert operations_of(node) == operations
 
 
-def test_contractions_tell_of_their_arithmetic() -> None:
+def test_contractions_implement_the_interface_arithmetic() -> None:
     found = {name for name, each in registered_ops().items() if Trait.CONTRACTION in each.traits}
     assert len(found) >= 8
     assert found == {name for name in found if issubclass(registered_ops()[name], Arithmetic)}

@@ -123,7 +123,7 @@ _OPEN = {"q": ["B", "H", "S", "D"], "k": ["B", "G", "T", "D"], "v": ["B", "G", "
 
 
 @pytest.mark.parametrize("mode", range(4))
-def test_scores_of_any_numbers_of_heads(mode: int) -> None:
+def test_scores_as_output_for_any_numbers_of_heads(mode: int) -> None:
     """Heads that share keys are known to share them only at run time."""
     model = _open_model(
         {**_OPEN, "mask": ["S", "T"]}, ["y", "", "", "scores"], qk_matmul_output_mode=mode, softcap=2.0
@@ -142,7 +142,7 @@ def test_scores_of_any_numbers_of_heads(mode: int) -> None:
         np.testing.assert_allclose(found, (scores, capped, capped + mask, shares)[mode], rtol=1e-5, atol=1e-6)
 
 
-def test_a_mask_of_any_length_beside_the_lengths_of_a_cache() -> None:
+def test_a_mask_of_any_length_with_the_lengths_of_a_cache() -> None:
     """A mask covers the tokens in the cache, and a mask of one column all of it."""
     model = _open_model({**_OPEN, "mask": ["S", "M"], "lengths": ["B"]}, ["y"])
     rng = np.random.default_rng(3)

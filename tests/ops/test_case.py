@@ -84,7 +84,7 @@ def test_outputs_have_the_sizes_that_all_branches_share() -> None:
     assert joined(tensor(F32, 2)) == tensor(F32, 2)
 
 
-def test_regions_that_do_not_fit_are_refused() -> None:
+def test_regions_that_do_not_fit_are_rejected() -> None:
     at = Inference(SymbolTable(), "case")
     with pytest.raises(InferError, match="f32 in one branch and i64 in the other"):
         joined(tensor(F32, 2), tensor(F32, 2), tensor(I64, 2))
@@ -97,7 +97,7 @@ def test_regions_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize("index", [tensor(F32), tensor(I64, 2)])
-def test_an_index_that_is_no_whole_number_is_refused(index: TensorType) -> None:
+def test_an_index_that_is_no_whole_number_is_rejected(index: TensorType) -> None:
     with pytest.raises(VerifyError, match="must be an i32 or i64 scalar"):
         verify(three(index))
 
@@ -113,7 +113,7 @@ def test_an_index_that_is_no_whole_number_is_refused(index: TensorType) -> None:
         ("dynamic", (5, 5), 4),
     ],
 )
-def test_sizes_become_the_number_of_a_gear(between: str, sizes: tuple[int, ...], index: int) -> None:
+def test_the_bucket_index_of_sizes(between: str, sizes: tuple[int, ...], index: int) -> None:
     op = BucketIndex(((1, 3), (4, 3), (4, 8), (16, 16)), between)
     assert op.reference(np.array(sizes)) == index
 

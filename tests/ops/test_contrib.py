@@ -149,7 +149,7 @@ def test_fused_matmul_under_its_old_name() -> None:
     compare("TransposeMatMul", [normal(2, 4, 3), normal(2, 4, 5)], transA=1)
 
 
-def test_a_rank_that_the_model_leaves_open() -> None:
+def test_an_unknown_rank() -> None:
     """The node is imported again at the first feed."""
     operands = [normal(3, 4), normal(3, 5)]
     model = one_node("FusedMatMul", operands, {"transA": 1}, ("y",), DOMAIN, False, ())
@@ -209,7 +209,7 @@ def test_fused_gemm_with_selu() -> None:
     compare("FusedGemm", feeds, activation="Selu", activation_beta=0.7, **parameters)
 
 
-def test_activations_that_are_not_known_or_lack_parameters_are_refused() -> None:
+def test_activations_that_are_not_known_or_lack_parameters_are_rejected() -> None:
     feeds = [normal(1, 1, 3, 3), normal(1, 1, 1, 1)]
     assert "activation 'Sine' is not one of Relu" in refused("FusedConv", feeds, activation="Sine")
     assert "needs 2 parameters, but 0 are given" in refused("FusedConv", feeds, activation="Clip")

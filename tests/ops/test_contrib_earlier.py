@@ -88,7 +88,7 @@ def test_transposed_convolutions_with_pads_from_an_operand(
     compare("ConvTransposeWithDynamicPads", feeds, constants=constants, tolerance=5e-5, **attributes)
 
 
-def test_the_sample_op() -> None:
+def test_sample_op_returns_its_input() -> None:
     compare("SampleOp", [X])
 
 

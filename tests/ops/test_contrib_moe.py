@@ -255,7 +255,7 @@ def test_weights_of_the_router_and_mixed_widths() -> None:
     check("QMoE", [*feeds, None, None, None, weights], expected, fc2_expert_weight_bits=8, **given)
 
 
-def test_a_width_that_no_block_divides() -> None:
+def test_a_width_that_is_not_a_multiple_of_a_block() -> None:
     """With one scale for each row, K may have any number of bytes: here 3 blocks of 4 elements."""
     codes1 = rng.integers(0, 256, (EXPERTS, INNER, 12)).astype(np.uint8)
     codes2 = rng.integers(0, 256, (EXPERTS, 12, INNER)).astype(np.uint8)

@@ -155,7 +155,7 @@ def test_level_4_rounds_rows_to_bytes(rows: int) -> None:
     assert np.abs(rounded - by_peer).max() < np.abs(rounded - wanted).max() / 2
 
 
-def test_weights_that_are_packed_for_a_gpu_are_refused() -> None:
+def test_weights_that_are_packed_for_a_gpu_are_rejected() -> None:
     feeds = [rng.standard_normal((2, 32)).astype(np.float32), codes(6, 1, 16), np.ones(6, np.float32)]
     message = refused("MatMulNBits", feeds, K=32, N=6, bits=4, block_size=32, weight_prepacked=1)
     assert "packed for a GPU (weight_prepacked)" in message

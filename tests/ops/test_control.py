@@ -83,7 +83,7 @@ def test_both_branches_receive_the_union_of_their_captures() -> None:
     assert isinstance(y.type.dims[0], Expr)  # 4 rows or 2
 
 
-def test_an_import_with_unequal_outputs_is_refused() -> None:
+def test_an_import_with_unequal_outputs_is_rejected() -> None:
     module, b, (c, p, q, _r) = outer()
     importer = NodeImporter(b, "If", 16, [c], {}, 1)
     then, captured = branch(module, "yes", [q, p], join=True)
@@ -93,7 +93,7 @@ def test_an_import_with_unequal_outputs_is_refused() -> None:
         importer_of("If", 16)(importer)
 
 
-def test_a_hand_written_if_with_wrong_regions_is_refused() -> None:
+def test_a_hand_written_if_with_wrong_regions_is_rejected() -> None:
     module, b, (c, p, q, _r) = outer()
     graph, _ = branch(module, "yes", [p, q], join=True)
     with pytest.raises((ModelError, InferError), match="1 regions"):

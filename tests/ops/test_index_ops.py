@@ -204,7 +204,7 @@ def test_tensor_scatter_starts_at_the_beginning_by_default() -> None:
     assert not cache.any()
 
 
-def test_linear_tensor_scatter_refuses_what_lies_outside() -> None:
+def test_linear_tensor_scatter_rejects_what_lies_outside() -> None:
     cache, update = np.zeros((1, 4, 1), np.float32), np.ones((1, 3, 1), np.float32)
     with pytest.raises(IndexError):
         imported("TensorScatter", [cache, update, vector(2)], {}, 24)
@@ -255,7 +255,7 @@ def test_a_fed_depth_of_0_gives_no_classes(device: str) -> None:
         model.run({**feed, "depth": np.array(-1)})
 
 
-def test_an_open_vector_may_be_a_scalar() -> None:
+def test_a_vector_of_dynamic_size_may_be_used_as_a_scalar() -> None:
     """Only one element may then be fed."""
     x = np.array([-2, 5], np.float32)
     model = gw.compile(model_of("Clip", {"x": x, "low": np.zeros(1, np.float32)}))

@@ -63,7 +63,7 @@ def test_a_loop_that_never_runs_gives_its_start_and_no_rows() -> None:
 
 
 @pytest.mark.parametrize("trips", [None, 3, 50])
-def test_a_condition_ends_it_early(trips: int | None) -> None:
+def test_a_condition_ends_a_loop_early(trips: int | None) -> None:
     ones = np.ones((2, 1), np.float32)
     y, ys = compare(accumulating(trips, (2, 1), conditional=True), {"h0": ones * 0, "x": ones})
     runs = 3 if trips == 3 else 5
@@ -80,7 +80,7 @@ def growing() -> Any:
     return model([loop], inputs, ["y"])
 
 
-def test_a_size_that_runs_change_is_a_symbol() -> None:
+def test_a_size_that_iterations_change_is_dynamic() -> None:
     made = compiled(growing())
     (output,) = made.outputs
     assert output.shape[1] == 3
@@ -91,7 +91,7 @@ def test_a_size_that_runs_change_is_a_symbol() -> None:
     np.testing.assert_array_equal(y, np.concatenate([h, *[x] * 4]))
 
 
-def test_sizes_that_stay_are_known_behind_the_loop() -> None:
+def test_sizes_that_iterations_keep_are_known_after_the_loop() -> None:
     made = compiled(accumulating(4, ("N", 3)))
     assert [list(o.shape) for o in made.outputs] == [["N", 3], [4, "N", 3]]
 
@@ -346,7 +346,7 @@ def test_the_trip_count_becomes_an_attribute() -> None:
     assert not any(isinstance(d, Expr) for v in loop.outputs for d in v.type.dims)
 
 
-def test_a_size_that_runs_change_may_be_broadcast_in_the_first() -> None:
+def test_a_size_that_iterations_change_may_be_broadcast_in_the_first_one() -> None:
     """``h = h + x``: h has one element before the first run, and as many as x afterwards."""
     nodes = [node("Identity", "on", "go"), node("Add", "h x", "g")]
     inner = body(nodes, [NUMBER, GOES_ON, info("h", None)], ["go", "g"])
@@ -419,7 +419,7 @@ def test_bad_loops_are_one_clear_error(name: str) -> None:
 
 
 @pytest.mark.parametrize("number", [NUMBER, info("i", (1,), np.int64), onnx.ValueInfoProto(name="i")])
-def test_the_number_of_the_run_may_be_declared_otherwise(number: Any) -> None:
+def test_the_iteration_number_may_be_declared_with_another_shape(number: Any) -> None:
     nodes = [node("Identity", "on", "go"), node("Cast", "i", "f", to=1), node("Add", "h f", "g")]
     inner = body(nodes, [number, onnx.ValueInfoProto(name="on"), onnx.ValueInfoProto(name="h")], ["go", "g"])
     loop = node("Loop", "T _ x", "y", body=inner)

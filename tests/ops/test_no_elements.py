@@ -40,7 +40,7 @@ def test_rows_of_no_elements(op: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_the_largest_of_no_elements_is_refused(device: str) -> None:
+def test_the_largest_of_no_elements_is_rejected(device: str) -> None:
     compiled = gw.compile(model("ArgMax", ["N", "M"], axis=1), options=Options(device=device))
     with pytest.raises(gw.GraphwrightError, match="ArgMax"):
         compiled(np.zeros((3, 0), np.float32))
@@ -54,7 +54,7 @@ def test_logarithms_of_sums_of_integers(dtype: Any, keepdims: int) -> None:
     compare("ReduceLogSumExp", [x], {"axes": [0, 1], "keepdims": keepdims}, opset=13)
 
 
-def test_rows_of_no_tokens() -> None:
+def test_tf_idf_of_rows_without_tokens() -> None:
     attributes = {
         "mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1, "ngram_counts": [0, 1],
         "ngram_indexes": [0, 1], "pool_int64s": [2, 5, 6],

@@ -294,7 +294,7 @@ def test_sizes_stay_symbols() -> None:
     assert str(b(MatMulInteger(), quantized, byte).type) == "i32[N, 4]"
 
 
-def test_another_granularity_is_refused() -> None:
+def test_another_granularity_is_rejected() -> None:
     b, (x, scale) = new_graph(Module(), "main", [("x", tensor(F32, 2, 7)), ("s", tensor(F32, 2, 3))])
     assert b(QuantizeLinear(U8, 1, 3), x, scale).type == tensor(U8, 2, 7)
     with pytest.raises(ModelError, match="3 and 2 differ"):

@@ -80,7 +80,7 @@ def test_dropout_scales_what_it_keeps(ratio: float) -> None:
     assert mask.all()
 
 
-def test_bernoulli_draws_ones_as_often_as_it_is_told() -> None:
+def test_bernoulli_draws_ones_with_the_given_probability() -> None:
     node = helper.make_node("Bernoulli", ["x"], ["y"], dtype=TensorProto.INT32, seed=1.0)
     model = compiled([node], {"x": [3, 20_000]}, ["y"])
     x = np.repeat(np.array([[0.0], [0.3], [1.0]], np.float32), 20_000, axis=1)

@@ -105,7 +105,7 @@ def test_the_axes_of_the_first_opsets() -> None:
     np.testing.assert_array_equal(model.run({"x0": a, "x1": b})["y"], a + b[:, None])
 
 
-def test_ranks_that_do_not_fit_are_refused() -> None:
+def test_ranks_that_do_not_fit_are_rejected() -> None:
     source = model_of("Attention", (_Q, _K, _V), {}, "y", 23)
     source.graph.node[0].name = "encoder.attention"
     model = gw.compile(source)

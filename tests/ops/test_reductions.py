@@ -133,7 +133,7 @@ def test_products_of_sizes_are_known() -> None:
     assert infer_outputs(ReduceSumSquare(), [fact], SymbolTable(), "node")[0].elements is None
 
 
-def test_axes_that_are_computed_leave_the_rank_open() -> None:
+def test_reductions_over_computed_axes_have_unknown_rank() -> None:
     facts = [Fact(tensor(F32, 2, 3)), Fact(tensor(I64, 1))]
     with pytest.raises(ModelError, match="rank"):
         infer_outputs(ReduceSum(), facts, SymbolTable(), "node")

@@ -120,7 +120,7 @@ def test_an_empty_constant_is_an_absent_operand() -> None:
 
 
 @pytest.mark.parametrize("absent", ["scales", "sizes"])
-def test_an_operand_of_unknown_length_is_empty_where_the_other_has_elements(absent: str) -> None:
+def test_an_operand_of_unknown_length_may_be_empty(absent: str) -> None:
     """Both operands are graph inputs; the model states the length of one."""
     inputs = [("x", 1, [1, 1, 2, 2]), ("scales", 1, ["S" if absent == "scales" else 4])]
     inputs += [("sizes", 7, ["Z" if absent == "sizes" else 4])]
@@ -160,7 +160,7 @@ def test_doubles_stay_doubles() -> None:
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("scale", [1 / 3, 0.4, 0.1, 1 / 300, 2.3, 0.6])
-def test_scales_of_open_axes(scale: float, mode: str, device: str) -> None:
+def test_scales_of_dynamic_axes(scale: float, mode: str, device: str) -> None:
     """Sizes are floors of f32 products, and the nearest element is computed in f32, as in ONNX Runtime."""
     scales = np.array([1, scale], np.float32)
     node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=mode, nearest_mode="floor")

@@ -173,7 +173,7 @@ def test_results_have_the_signs_that_their_traits_promise(sample: Sample) -> Non
 
 
 @samples_that(bad)
-def test_wrong_samples_are_refused(sample: Sample) -> None:
+def test_wrong_samples_are_rejected(sample: Sample) -> None:
     with pytest.raises(ModelError) as caught:
         sample_node(sample)
     assert sample.error in str(caught.value)

@@ -168,7 +168,7 @@ def test_a_sequence_that_is_taken_apart_costs_nothing() -> None:
     assert str(model.outputs[0].shape) == "('n', 8)"
 
 
-def test_positions_outside_of_a_known_sequence_are_refused() -> None:
+def test_positions_outside_of_a_known_sequence_are_rejected() -> None:
     nodes = [
         helper.make_node("Constant", [], ["two"], value_int=2),
         helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),

@@ -148,7 +148,7 @@ def test_element_counts_that_are_not_proved_become_a_constraint() -> None:
     assert {evaluate(constraint.left, {"N": 2, "T": 4}), evaluate(constraint.right, {"N": 2, "T": 4})} == {12}
 
 
-def test_nothing_reshapes_to_nothing_beside_an_dynamic_size() -> None:
+def test_an_empty_tensor_is_reshaped_with_a_dynamic_size() -> None:
     """The sizes other than 0 need not divide each other."""
     _, b, x = start(N, 0)
     assert b(Reshape((0, 0, 2)), x).type == tensor(F32, N, 0, 2)
@@ -303,7 +303,7 @@ def test_constants_keep_the_dtype_of_their_attribute(attributes: dict[str, Any],
     np.testing.assert_array_equal(y, expected)
 
 
-def test_a_constant_without_a_value_is_refused() -> None:
+def test_a_constant_without_a_value_is_rejected() -> None:
     with pytest.raises(RefusedError, match="the constant has no value"):
         imported("Constant", [], {}, 13)
 

@@ -99,7 +99,7 @@ def test_normalizer_leaves_one_empty_string() -> None:
         assert_same(y, texts("").reshape((1,) * x.ndim))
 
 
-def test_normalizer_refuses_languages_with_their_own_cases() -> None:
+def test_normalizer_rejects_languages_with_their_own_cases() -> None:
     x = [texts("i")]
     (y,) = imported("StringNormalizer", x, {"case_change_action": "UPPER", "locale": "en_US"}, 10)
     assert_same(y, texts("I"))
@@ -215,7 +215,7 @@ def test_syntax_of_re2(pattern: str, inside: str, outside: str) -> None:
      r"\q", "[b-a]", "[a", "[", r"[a-\d]", "[[:no:]]", r"\p{Klingon}", r"\x{110000}", "\\",
      "(?<=a)b", "(?>a)", "((a{99}){99}){99}"],
 )  # fmt: skip
-def test_patterns_that_are_refused(pattern: str) -> None:
+def test_patterns_that_are_rejected(pattern: str) -> None:
     with pytest.raises(
         ModelError, match=r"pattern .*: (missing|invalid|bad|no argument|trailing|unexpected|duplicate)"
     ):
@@ -348,7 +348,7 @@ def test_labels_in_tensors() -> None:
         assert_same(y, np.array([np.inf, 0.5, -1, 1.5, -1]))
 
 
-def test_labels_with_two_lists_of_keys_are_refused() -> None:
+def test_labels_with_two_lists_of_keys_are_rejected() -> None:
     x = np.array([1])
     lists = {"keys_int64s": [1], "keys_floats": [1.0], "values_int64s": [1]}
     with pytest.raises(ModelError, match="not keys_int64s, keys_floats"):
@@ -507,7 +507,7 @@ def test_trees_are_those_of_onnx_runtime() -> None:
         ({"nodes_modes": numpy_helper.from_array(np.array([7], np.uint8))}, "mode 7"),
     ],
 )
-def test_malformed_trees_are_refused(change: dict[str, Any], message: str) -> None:
+def test_malformed_trees_are_rejected(change: dict[str, Any], message: str) -> None:
     stump = {
         "n_targets": 2, "tree_roots": [0], "nodes_splits": numpy_helper.from_array(np.zeros(1, np.float32)),
         "nodes_modes": numpy_helper.from_array(np.zeros(1, np.uint8)), "nodes_featureids": [0],

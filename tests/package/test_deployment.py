@@ -204,7 +204,7 @@ def test_without_cache_and_key_all_goes_on_with_one_warning_each(
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
-def test_a_disk_that_fills_up_stops_nothing(
+def test_compiling_continues_if_the_disk_fills_up(
     error: int,
     classifier: Classifier,
     tmp_path: Path,
@@ -248,7 +248,7 @@ def test_compiling_works_without_a_home_folder(
     assert len(said()) == 2
 
 
-def test_compilers_work_in_memory_where_the_disk_is_full(
+def test_compilers_work_in_memory_if_the_disk_is_full(
     classifier: Classifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full() -> str:

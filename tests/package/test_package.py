@@ -151,7 +151,7 @@ def test_changed_weights_are_found_by_verify(package_path: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("use_mmap", [False, True])
-def test_every_truncation_is_refused(package_path: Path, tmp_path: Path, use_mmap: bool) -> None:
+def test_every_truncation_is_rejected(package_path: Path, tmp_path: Path, use_mmap: bool) -> None:
     data = package_path.read_bytes()
     for length in [*range(0, len(data), 997), len(data) - 1]:
         (tmp_path / "cut.om").write_bytes(data[:length])
@@ -285,7 +285,7 @@ def test_graphs_of_strangers_that_mean_nothing(package_path: Path, options: Opti
 
 
 @pytest.mark.parametrize("shape", [[-1, 3], [2] * 65])
-def test_a_manifest_with_no_shape_of_a_tensor_is_refused(
+def test_a_manifest_with_no_shape_of_a_tensor_is_rejected(
     package_path: Path, tmp_path: Path, shape: list[int]
 ) -> None:
     manifest, members = manifest_of(package_path), members_of(package_path)

@@ -40,7 +40,7 @@ def test_every_byte_is_filled_once(threads: int, size: int) -> None:
     assert len(ranges) == max(1, min(threads, size))
 
 
-def test_a_fault_of_any_part_is_raised(threads: int) -> None:
+def test_an_exception_in_any_part_is_raised(threads: int) -> None:
     def fill(start: int, stop: int) -> None:
         if start <= 70 < stop:
             raise ValueError("part of 70")

@@ -142,7 +142,7 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
-def test_malformed_variants_are_refused(
+def test_malformed_variants_are_rejected(
     path: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object]
 ) -> None:
     manifest = manifest_of(path)

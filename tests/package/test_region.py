@@ -28,7 +28,7 @@ def test_packing_keeps_earlier_weights(first: list[int], second: list[int]) -> N
             np.testing.assert_array_equal(weights.arrays[name], array)
 
 
-def test_other_memory_where_there_is_no_room() -> None:
+def test_other_memory_is_used_if_there_is_no_space() -> None:
     region = Region(256)
     before = pack_weights(arrays("a", [16, 16]), region.weights())
     assert (before.region, region.end) == (region, 128)

@@ -70,7 +70,7 @@ def test_only_tensors_that_repeat_are_encoded() -> None:
     assert find_runs(half.view(np.uint8)) is None
 
 
-def test_a_file_holds_what_repeats_once() -> None:
+def test_repeated_units_are_stored_once() -> None:
     arrays = {
         "fill": np.full((1000, 1001), 0.25, np.float32),
         "noise": np.random.default_rng(0).standard_normal((100, 7), np.float32),
@@ -154,7 +154,7 @@ def _changed(change: Callable[[dict[str, Any]], object]) -> memoryview:
         lambda h: h.pop("w"),
     ],
 )
-def test_headers_that_lie_are_refused(change: Callable[[dict[str, Any]], object]) -> None:
+def test_headers_that_lie_are_rejected(change: Callable[[dict[str, Any]], object]) -> None:
     read_weights(_changed(lambda header: None))
     with pytest.raises(BadWeights):
         read_weights(_changed(change))

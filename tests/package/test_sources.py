@@ -105,7 +105,7 @@ def test_invalid_sources_are_rejected(source: Any) -> None:
         gw.load(source)
 
 
-def test_a_file_that_is_no_package_is_left_where_it_was(tmp_path: Path, model: gw.Model) -> None:
+def test_a_failed_save_keeps_the_existing_file(tmp_path: Path, model: gw.Model) -> None:
     with pytest.raises(OSError):
         model.save(tmp_path / "no folder" / "model.om")
     with pytest.raises(OSError):
@@ -166,7 +166,7 @@ def test_saving_does_not_replace_the_package_that_was_loaded(
     model.save(tmp_path / "other.om")
 
 
-def test_the_command_refuses_before_the_work_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_rejects_before_the_work_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = with_external_data(tmp_path)
     monkeypatch.chdir(tmp_path)
     before = path.read_bytes()

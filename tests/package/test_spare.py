@@ -109,7 +109,9 @@ def test_loading_and_saving_keeps_every_byte(path: Path, options: Options, tmp_p
     assert (tmp_path / "copy.om").read_bytes() == path.read_bytes()
 
 
-def test_a_file_that_is_gone_or_shorter(path: Path, options: Options, tmp_path: Path) -> None:
+def test_a_removed_file_stays_readable_and_a_truncated_one_is_an_error(
+    path: Path, options: Options, tmp_path: Path
+) -> None:
     """A removed file remains readable for those who have it open; the error says that a file was
     truncated.
     """
@@ -137,7 +139,7 @@ def test_verify_hashes_it(path: Path, tmp_path: Path) -> None:
         read_package(changed, trust=True, verify=True)
 
 
-def test_members_that_share_its_bytes_are_refused(path: Path, tmp_path: Path) -> None:
+def test_members_that_share_its_bytes_are_rejected(path: Path, tmp_path: Path) -> None:
     """A directory entry claims that another member is at the same offset."""
     data = bytearray(path.read_bytes())
     entry = data.rfind(b"PK\x01\x02", 0, data.rfind(WEIGHTS.encode()))

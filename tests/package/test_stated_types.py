@@ -168,7 +168,7 @@ def changed(model: gw.Model, old: str, new: str, path: Path) -> Path:
     return rebuilt(path, path, {GRAPH: found.encode()})
 
 
-def test_an_output_of_fewer_rows_than_are_written_is_refused(
+def test_an_output_of_fewer_rows_than_are_written_is_rejected(
     options: Options, stranger: Options, tmp_path: Path
 ) -> None:
     path = changed(

@@ -145,7 +145,7 @@ def test_the_cpu_decides(
         used.clear()
 
 
-def test_weights_are_there_once(options: Options, tmp_path: Path) -> None:
+def test_weights_are_stored_once_for_all_targets(options: Options, tmp_path: Path) -> None:
     """Weights of matrix multiplications differ only in the width of their panels."""
     sizes = {}
     for name, chosen in (("both", {"targets": BOTH}), ("one", {"isa": HERE})):
@@ -193,14 +193,14 @@ def test_a_model_that_was_just_compiled_runs_here(options: Options) -> None:
         )
 
 
-def test_targets_of_other_cpus_alone_are_refused(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_targets_of_other_cpus_alone_are_rejected(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphwright.runtime.devices.target._native.isa", lambda: "v3")
     with pytest.raises(gw.ToolchainError, match=r"(?s)none of the targets v4.*targets=v4,v3"):
         gw.compile(Classifier().onnx(), options=replace(options, targets=("v4",)))
 
 
 @pytest.mark.parametrize("wrong", ["v5", "v3,v3", "v3,,v4", ("v2",)])
-def test_wrong_targets_are_refused(wrong: Any) -> None:
+def test_wrong_targets_are_rejected(wrong: Any) -> None:
     with pytest.raises(gw.OptionError, match="must be a comma-separated list of v3, v4"):
         gw.compile(Classifier().onnx(), options={"targets": wrong})
 

@@ -55,7 +55,7 @@ def test_trust_runs_it_as_it_is(package_path: Path, no_compiler: Options, classi
 
 
 @pytest.mark.parametrize("mmap", [False, True])
-def test_package_of_a_stranger_is_compiled_anew(
+def test_an_untrusted_package_is_compiled_again(
     package_path: Path, stranger: Options, classifier: Classifier, tmp_path: Path, mmap: bool
 ) -> None:
     hostile = {n: b"never looked at" for n in members_of(package_path) if n.startswith(PROGRAM)}
@@ -75,7 +75,7 @@ def of_another_version(package_path: Path, options: Options, tmp_path: Path) -> 
     return put_together(tmp_path / "older.om", manifest, kept, key)
 
 
-def test_package_for_other_library_kernels_is_compiled_anew(
+def test_a_package_for_other_library_kernels_is_compiled_again(
     of_another_version: Path, options: Options, no_compiler: Options, classifier: Classifier
 ) -> None:
     check(gw.load(of_another_version, options=options), classifier)
@@ -83,7 +83,7 @@ def test_package_for_other_library_kernels_is_compiled_anew(
         gw.load(of_another_version, trust=True, options=no_compiler)
 
 
-def test_metadata_outlives_compiling_anew(package_path: Path, stranger: Options) -> None:
+def test_metadata_is_kept_when_a_package_is_compiled_again(package_path: Path, stranger: Options) -> None:
     model, fresh = gw.load(package_path, trust=True), gw.load(package_path, options=stranger)
     assert (fresh.inputs, fresh.outputs, fresh.metadata) == (model.inputs, model.outputs, model.metadata)
 
@@ -105,7 +105,7 @@ def test_signature_of_another_manifest_is_worth_nothing(
 
 
 @pytest.mark.parametrize("key", [b"", b"short", bytes(KEY_BYTES - 1)])
-def test_keys_that_can_be_guessed_are_refused(package_path: Path, key: bytes) -> None:
+def test_keys_that_can_be_guessed_are_rejected(package_path: Path, key: bytes) -> None:
     with pytest.raises(gw.PackageError, match="unsafe-key"):
         read_package(package_path, keys=[key])
 

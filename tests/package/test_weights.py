@@ -239,7 +239,7 @@ def test_no_byte_of_the_header_changed_does_harm() -> None:
             data[position] = before
 
 
-def test_changed_indices_are_found_where_mapped_and_floats_where_copied(
+def test_changed_indices_are_detected_in_mapped_files_and_changed_floats_in_copied_ones(
     tmp_path: Path,
 ) -> None:
     """Kernels may use the elements of an integer constant as offsets in memory."""

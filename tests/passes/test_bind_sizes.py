@@ -183,7 +183,7 @@ def test_divisibility_proves_what_sizes_could_break() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "null", "reference"])
 @pytest.mark.parametrize("loaded", [False, True])
-def test_runs_outside_of_the_ranges_are_refused_with_axis_size_and_range(
+def test_runs_outside_of_the_ranges_are_rejected_with_axis_size_and_range(
     device: str, loaded: bool, options: Options, tmp_path: Path
 ) -> None:
     chosen = Options(device=device, cache_dir=options.cache_dir, key_dir=options.key_dir)

@@ -109,7 +109,7 @@ def test_conflicts_of_type_are_one_error(source: Any) -> None:
 
 
 @SOURCES
-def test_constants_that_give_one_size_two_numbers_are_refused(source: Any) -> None:
+def test_constants_that_give_one_size_two_numbers_are_rejected(source: Any) -> None:
     pair = {"bias": np.ones((2, 1), np.float32), "other": np.ones(3, np.float32)}
     with pytest.raises(gw.ModelError, match=r"2 in one constant but 3|bound to 2 and to 3"):
         gw.compile(source(), constants=pair)
@@ -131,7 +131,7 @@ def test_constants_that_give_one_size_two_numbers_are_refused(source: Any) -> No
         (1, tensor(F32, 2), r"the constant has type f32\[\], but the input has type f32\[2\]"),
     ],
 )
-def test_values_that_do_not_fit_are_refused(value: Any, type: Any, said: str) -> None:
+def test_values_that_do_not_fit_are_rejected(value: Any, type: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         constant_for(value, type)
 

@@ -52,7 +52,7 @@ def test_the_weights_of_the_package_take_half_the_memory(tmp_path: Any) -> None:
 
 @in_bf16
 @pytest.mark.parametrize("is_fast", [False, True])
-def test_convolutions_are_rounded_where_bf16_is_fast(is_fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_convolutions_use_bf16_only_if_it_is_fast(is_fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "has_fast_bf16", lambda: is_fast)
     rng = np.random.default_rng(2)
     w, x = rng.standard_normal((32, 16, 1, 1)), rng.standard_normal((1, 16, 5, 7))

@@ -90,7 +90,7 @@ def test_verification_names_the_pass() -> None:
         run_passes(module, Spoil())
 
 
-def test_records_and_callback_tell_what_happened() -> None:
+def test_records_and_callbacks_report_each_pass() -> None:
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, 3))])
     one = b.const(np.ones(3), F32)

@@ -42,7 +42,7 @@ def _filled() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def test_weights_of_one_number_are_packed_and_take_no_room_in_the_file(tmp_path: Path) -> None:
+def test_weights_that_repeat_one_number_take_no_space_in_the_file(tmp_path: Path) -> None:
     model = gw.compile(_filled())
     model.save(tmp_path / "m.om")
     assert (tmp_path / "m.om").stat().st_size < 100_000 < 12 * MIB <= model.package.weights.data.nbytes

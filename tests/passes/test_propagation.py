@@ -253,7 +253,7 @@ def test_a_reshape_with_more_dynamic_sizes_keeps_those_that_are_known(rest: tupl
     assert all(isinstance(dim, Expr) for dim in found.dims[:2])
 
 
-def test_known_sizes_stay_where_elements_decide_others() -> None:
+def test_known_sizes_stay_next_to_data_dependent_ones() -> None:
     cases: list[tuple[Callable[[Builder, Value, Value], Value], tuple[Dim | None, ...]]] = [
         (lambda b, x, t: b(Expand(), x, t), (N, None, 5)),
         (lambda b, x, t: b(ConstantOfShape(), t), (N, None, 5)),

@@ -57,7 +57,7 @@ def kernel(body: str) -> str:
     return CANDIDATE.format(body=f"{SIGNATURE} {{\n{body}}}", launch=LAUNCH)
 
 
-def test_a_kernel_that_is_right() -> None:
+def test_a_correct_kernel_passes() -> None:
     status, text = run(HEAD, INFER, REFERENCE, SAMPLE.format(rest=""), kernel(PLUS_ONE))
     assert status == 0 and text.count("right") == 3, text
 
@@ -69,7 +69,7 @@ def test_a_kernel_that_is_right() -> None:
         (PLUS_ONE.replace("return 0", "return 7"), "kernel k of plugin_mine.c returned 7"),
     ],
 )
-def test_a_kernel_that_is_wrong(body: str, fault: str) -> None:
+def test_a_wrong_kernel_fails(body: str, fault: str) -> None:
     status, text = run(HEAD, INFER, REFERENCE, SAMPLE.format(rest=""), kernel(body))
     assert status == 1 and fault in text and "failed" in text, text
     assert "mine.py: Mine of float32[3]: " in text
@@ -94,7 +94,7 @@ REFUSING = "    def infer(self, at, x):\n        raise at.fail('not today')\n"
         (INFER, ", error='not today'", "not rejected with 'not today'"),
     ],
 )
-def test_samples_that_must_be_refused(infer: str, rest: str, shown: str) -> None:
+def test_samples_that_must_be_rejected(infer: str, rest: str, shown: str) -> None:
     status, text = run(HEAD, infer, REFERENCE, SAMPLE.format(rest=rest))
     assert shown in text
     assert status == (shown != "rejected, as declared")

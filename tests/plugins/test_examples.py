@@ -235,7 +235,7 @@ def test_kernels_run_in_loops(name: str, op: str) -> None:
     assert model.executor.stats()["host_calls"] == 0
 
 
-def test_sizes_that_depend_on_elements_are_no_hindrance() -> None:
+def test_plugin_ops_run_on_data_dependent_sizes() -> None:
     """The next op reads a result of another op whose sizes are known only in a run."""
     gw.plugins.load(PLUGINS["median"], PLUGINS["l2_normalize"])
     nodes = [
@@ -494,7 +494,7 @@ def test_inspect_shows_a_package_whose_plugin_is_not_there() -> None:
     assert "L2Normalize  l2_normalize.py" in done.stdout and "1  launch" in done.stdout
 
 
-def test_a_kernel_may_say_how_far_it_reaches(tmp_path: Path) -> None:
+def test_a_plugin_kernel_may_define_its_extent(tmp_path: Path) -> None:
     for name in ("l2_normalize.py", "l2_normalize.c"):
         shutil.copy(EXAMPLES / name, tmp_path)
     source = tmp_path / "l2_normalize.c"

@@ -124,7 +124,7 @@ def test_an_import_that_fails(mapping: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["[1, 2]", "np.ones(3)", "{}", "abs"])
-def test_attributes_that_no_file_can_hold_are_refused(value: str) -> None:
+def test_attributes_that_no_file_can_hold_are_rejected(value: str) -> None:
     onnx_table = f'    onnx = {{("Mine", 1, "example"): lambda i: i.emit(Mine({value}), i.input(0))}}\n'
     shown = failure(HEAD, "    value: object = 1\n", INFER, REFERENCE, onnx_table)
     assert "Mine: " in shown and "attributes must be numbers, strings" in shown

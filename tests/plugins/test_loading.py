@@ -65,7 +65,7 @@ def test_a_module_is_loaded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gw.plugins.load("folder/named_plugin.py") == (module,)  # the same file
 
 
-def test_files_import_those_beside_them_in_any_order() -> None:
+def test_plugin_files_import_others_of_their_folder_in_any_order() -> None:
     written("folder/first.py", OP.format(name="First"))
     written("folder/second.py", "from first import First\n" + OP.format(name="Second"))
     gw.plugins.load("folder/first.py", "folder/second.py")

@@ -62,7 +62,7 @@ def test_an_op_that_its_kernel_does_not_serve_is_decomposed() -> None:
 
 
 @pytest.mark.usefixtures("_flip_rows")
-def test_an_op_refuses_types_by_name() -> None:
+def test_an_op_rejects_types_by_name() -> None:
     with pytest.raises(gw.ModelError, match=r"FlipRows: f32\[N, 3\] is not a batch of images"):
         gw.compile(node_model(node("FlipRows"), shape=("N", 3)))
 

@@ -155,7 +155,7 @@ def assert_shows(trace: Trace, p: Any, after: list[tuple[int, ...]], runs: int) 
     assert len(used) == 2 * runs and used[-1][1] == 0
 
 
-def test_time_is_that_of_runs(model: gw.Model, classifier: Classifier) -> None:
+def test_rows_add_up_to_the_time_of_the_runs(model: gw.Model, classifier: Classifier) -> None:
     """On one thread, the time of runs is that of tasks and what is between them."""
     model.threads = 1
     with gw.profile() as p:
@@ -181,7 +181,7 @@ def test_hostile_names_stay_texts(options: Options, tmp_path: Path) -> None:
     assert "http" not in page.replace('http-equiv="Content', "")
 
 
-def test_a_model_that_fails(options: Options, tmp_path: Path) -> None:
+def test_the_profile_of_a_run_that_fails(options: Options, tmp_path: Path) -> None:
     node = helper.make_node("Gather", ["x", "i"], ["y"], name="look_up")
     specs = {"x": (FLOAT, ["N"]), "i": (TensorProto.INT64, ["K"])}
     model = gw.compile(onnx_model([node], specs, {"y": (FLOAT, ["K"])}), options=options)
@@ -239,7 +239,7 @@ def test_a_profile_may_be_read_while_it_goes_on(options: Options) -> None:
     assert p.totals.runs == 2
 
 
-def test_models_that_have_gone_keep_their_names(options: Options) -> None:
+def test_profiles_name_models_that_were_deleted(options: Options) -> None:
     with gw.profile() as p:
         model = product(options)
         model(*operands())
@@ -280,7 +280,7 @@ def test_events_that_do_not_fit_are_said(options: Options) -> None:
     assert f"{p.totals.lost} events did not fit" in str(p.table())
 
 
-def test_unknown_groups_and_sorts_are_refused(options: Options) -> None:
+def test_unknown_groups_and_sorts_are_rejected(options: Options) -> None:
     with gw.profile() as p:
         product(options)(*operands())
     with pytest.raises(ValueError, match="kernel, source, op"):

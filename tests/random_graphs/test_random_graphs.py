@@ -46,7 +46,7 @@ def test_large_modules_equal_their_references(seed: int, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [*FOUND_WIDER, *range(700, 740)])
-def test_loops_and_bytes_and_sequences(seed: int, cache: Path) -> None:
+def test_random_graphs_with_loops_bytes_and_sequences(seed: int, cache: Path) -> None:
     made = case(Random(seed), steps=20, growing=Wider)
     check(made, Options(cache_dir=cache, streams=STREAMS[seed % 3], verify=seed % 2 == 0))
 

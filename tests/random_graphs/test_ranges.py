@@ -63,7 +63,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Options:
 
 
 @pytest.mark.parametrize("seed", list(with_symbols(7000, MODULES)))
-def test_right_within_the_ranges_and_refused_outside(seed: int, options: Options, tmp_path: Path) -> None:
+def test_right_within_the_ranges_and_rejected_outside(seed: int, options: Options, tmp_path: Path) -> None:
     random = Random(seed)
     made = case(Random(seed))
     spans = {name: range_for(random, largest) for name, largest in LARGEST.items()}

@@ -121,7 +121,7 @@ def test_a_save_to_a_full_disk_keeps_the_file_that_was_there(
     assert stat.S_ISREG(file.stat().st_mode)
 
 
-def test_feeds_that_do_not_fit_are_refused() -> None:
+def test_feeds_that_do_not_fit_are_rejected() -> None:
     model = gw.compile(small())
     right = np.zeros((2, 4), np.float32)
     wrong = (

@@ -45,7 +45,7 @@ def test_conditions_of_several_elements_are_rejected(device: str, size: int) -> 
             compiled.run(feeds)
 
 
-def test_a_model_whose_condition_has_more_is_refused() -> None:
+def test_a_static_condition_of_several_elements_is_rejected() -> None:
     with pytest.raises(gw.ModelError, match=r"y.*elements of the condition: 3 and 1 differ"):
         gw.compile(branching([3]))
 

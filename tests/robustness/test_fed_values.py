@@ -131,7 +131,7 @@ def test_bounds_of_slices_beyond_the_ends(device: str) -> None:
 @pytest.mark.parametrize(
     "start, end, step", [(-3, -9, -1), (-(2**63), -9, -2), (1, -3, -1), (-2, 2, 1), (9, 0, -2)]
 )
-def test_constant_bounds_of_slices_of_open_axes(start: int, end: int, step: int) -> None:
+def test_slices_with_constant_bounds_along_dynamic_axes(start: int, end: int, step: int) -> None:
     builder = gw.GraphBuilder()
     x = builder.input("x", "f32", ("N",))
     builder.output("y", builder(Slice((start,), (end,), (0,), (step,)), x))

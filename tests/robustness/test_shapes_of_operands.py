@@ -37,7 +37,7 @@ def strange(sample: Sample) -> Iterator[Sample]:
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_any_operand_is_typed_or_refused(name: str) -> None:
+def test_any_operand_is_typed_or_rejected(name: str) -> None:
     tried = 0
     for sample in OPS[name].samples:
         for changed in () if sample.error else strange(sample):

@@ -80,7 +80,7 @@ def test_concurrent_runs_compile_each_rank_once(options: Options) -> None:
     assert model.stats()["cases"] == 3 and model.stats()["runs"] == len(feeds)
 
 
-def test_parts_of_open_rank_are_compiled_once_for_each(options: Options) -> None:
+def test_subgraphs_of_unknown_rank_are_compiled_once_per_rank(options: Options) -> None:
     """Ranks follow from sizes, and several runs need them at once."""
     model = gw.compile(rank_by_size(), options=options)
     feeds = [np.ones((1 + k % 3, 2), np.float32) for k in range(12)]
@@ -90,7 +90,9 @@ def test_parts_of_open_rank_are_compiled_once_for_each(options: Options) -> None
     assert model.stats()["runs"] == len(feeds)
 
 
-def test_models_let_go_while_others_run(package_path: Path, options: Options, classifier: Classifier) -> None:
+def test_models_can_be_deleted_while_others_run(
+    package_path: Path, options: Options, classifier: Classifier
+) -> None:
     expected = gw.load(package_path, options=options)(classifier.x)[0]
 
     def load_and_run(_: int) -> bool:

@@ -158,7 +158,7 @@ def test_arguments_are_by_entry() -> None:
     assert not model.states["cache"].any()
 
 
-def test_two_entries_of_one_module() -> None:
+def test_one_module_can_be_two_entries() -> None:
     module = decode()
     model = gw.compile({"first": module, "fourth": module}, constants={"fourth": {"at": [[3]]}})
     _, token = feeds()

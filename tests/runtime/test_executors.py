@@ -252,7 +252,7 @@ class TestDispatch:
         assert len(compiled) == 1 and executor.stats()["runs"] == 4
 
 
-def test_isa_beyond_this_cpu_is_refused(monkeypatch: pytest.MonkeyPatch, options: Options) -> None:
+def test_isa_beyond_this_cpu_is_rejected(monkeypatch: pytest.MonkeyPatch, options: Options) -> None:
     for here, asked, taken in [
         ("v4", "auto", "v4"), ("v4", "v3", "v3"), ("v3", "auto", "v3"), ("v3", "v4", None),
         ("baseline", "auto", None), ("baseline", "v3", None),
@@ -270,7 +270,7 @@ def test_isa_beyond_this_cpu_is_refused(monkeypatch: pytest.MonkeyPatch, options
 
 
 @pytest.mark.skipif(_native.isa() != "v4", reason="needs AVX-512")
-def test_packages_run_on_newer_cpus_and_are_compiled_anew_for_older_ones(
+def test_packages_run_on_newer_cpus_and_are_compiled_again_for_older_ones(
     classifier: Classifier, options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_compiler = replace(options, cc="/no/compiler", cache_dir=tmp_path / "empty")
@@ -286,7 +286,7 @@ def test_packages_run_on_newer_cpus_and_are_compiled_anew_for_older_ones(
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_types_that_numpy_lacks(device: str, options: Options) -> None:
+def test_dtypes_that_numpy_does_not_have(device: str, options: Options) -> None:
     """They are used for inputs, outputs and the caller's own arrays."""
     spec = (TensorProto.BFLOAT16, ["N"])
     model_bytes = onnx_model([helper.make_node("Add", ["x", "x"], ["y"])], {"x": spec}, {"y": spec})

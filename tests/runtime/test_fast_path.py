@@ -77,7 +77,7 @@ def test_unknown_names_take_the_general_path(model: Model, feeds: Any, names: An
     assert entry.listed(feeds, names) is None
 
 
-def test_outputs_go_where_the_caller_wants_them(model: Model) -> None:
+def test_outputs_go_to_the_memory_of_the_caller(model: Model) -> None:
     entry = model.executor.fast_path(0)
     feeds = {"x": X, "y": X}
     total, positive = np.zeros_like(X), np.zeros_like(X)
@@ -142,7 +142,7 @@ def test_threads_are_kept_within_what_the_pool_can_have(model: Model) -> None:
         model.executor.fast_path(-1)
 
 
-def test_references_are_neither_lost_nor_kept(model: Model) -> None:
+def test_reference_counts_are_correct(model: Model) -> None:
     feeds, names = {"x": X, "y": X}, ["total"]
     entry = model.executor.fast_path(0)
     out = {"total": np.zeros_like(X)}

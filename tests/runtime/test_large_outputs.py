@@ -45,7 +45,7 @@ def test_memory_of_a_dead_result_is_used_again(model: gw.Model, elements: int) -
     assert again.ctypes.data == place and np.all(again == 8)
 
 
-def test_a_view_keeps_its_memory(model: gw.Model, elements: int) -> None:
+def test_a_view_keeps_the_memory_of_an_output(model: gw.Model, elements: int) -> None:
     view = model(feed(elements, 1))[0][::2]
     other = model(feed(elements, 5))[0]
     assert np.all(view == 2) and np.all(other == 10)

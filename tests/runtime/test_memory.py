@@ -115,7 +115,7 @@ def test_sizes_that_inputs_share_follow_from_one() -> None:
         (7, "must be sequences of integers"),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(shapes: object, said: str) -> None:
+def test_shapes_that_do_not_fit_are_rejected(shapes: object, said: str) -> None:
     with pytest.raises(FeedError, match=said):
         product().compile().memory(shapes)  # type: ignore[arg-type]  # that is what is wrong
 

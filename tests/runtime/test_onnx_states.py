@@ -80,7 +80,7 @@ def test_a_state_of_dynamic_sizes_is_set_first(batch: int) -> None:
 
 
 @pytest.mark.parametrize("outputs", ["y", ["y", "h_next"], ["all"]])
-def test_outputs_are_chosen_beside_states(outputs: Any) -> None:
+def test_outputs_are_selected_in_addition_to_states(outputs: Any) -> None:
     model = gw.compile(recurrent(), states={"h": "h_next"}, outputs=outputs)
     assert [spec.name for spec in model.outputs] == ([outputs] if isinstance(outputs, str) else outputs)
     fed = chunks(2)

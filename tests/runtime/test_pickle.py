@@ -71,7 +71,7 @@ def test_host_programs_and_dispatches_are_copied(options: Options) -> None:
             np.testing.assert_array_equal(array, wanted[name])
 
 
-def test_a_model_of_no_known_rank_is_copied(options: Options) -> None:
+def test_a_model_of_unknown_rank_is_copied(options: Options) -> None:
     from onnx import TensorProto, helper
 
     node = helper.make_node("Relu", ["x"], ["y"])

@@ -39,7 +39,7 @@ def wide(options: Options) -> gw.Model:
 
 
 @pytest.mark.parametrize("bound", [1, 2, 5])
-def test_as_many_plans_as_the_option_says(classifier: Classifier, options: Options, bound: int) -> None:
+def test_the_option_limits_the_number_of_plans(classifier: Classifier, options: Options, bound: int) -> None:
     model = gw.compile(classifier.onnx(), options=replace(options, plan_cache=bound, threads=1))
     for batch in range(1, 8):
         for _ in range(2):
@@ -60,7 +60,7 @@ def test_the_plan_used_last_stays(classifier: Classifier, options: Options) -> N
     assert (model.stats()["plan_misses"], model.stats()["plan_hits"]) == (3, 2)
 
 
-def test_a_cache_of_no_plans_is_refused(options: Options) -> None:
+def test_a_cache_of_no_plans_is_rejected(options: Options) -> None:
     with pytest.raises(gw.GraphwrightError, match="plan_cache=0: must be a whole number, 1 or more"):
         replace(options, plan_cache=0)
 

@@ -112,7 +112,7 @@ def test_a_state_begins_with_its_start_value(device: str) -> None:
             model.reset({"total": np.array([1, 2, 3], np.float32)})
 
 
-def test_a_start_that_is_no_value_of_the_state_is_refused() -> None:
+def test_a_start_that_is_no_value_of_the_state_is_rejected() -> None:
     b = gw.GraphBuilder()
     with pytest.raises(gw.ModelError, match="the constant has type f32"):
         b.state("a", "f32", (3,), start=np.ones(2, np.float32))

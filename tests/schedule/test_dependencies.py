@@ -36,7 +36,7 @@ def test_reads_wait_for_writes_and_writes_for_both() -> None:
     assert made == [(), (0,), (0,), (0, 1, 2), (3,)]
 
 
-def test_a_stream_keeps_its_order() -> None:
+def test_tasks_of_a_stream_need_no_edges_between_them() -> None:
     assert edges((0, [write(1)]), (0, [write(2)]), (1, [write(3)])) == [(), (0,), ()]
 
 

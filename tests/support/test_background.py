@@ -42,7 +42,7 @@ def test_result_raises_the_exception_of_the_call(fault: BaseException) -> None:
         assert raised.value is fault
 
 
-def test_a_block_ends_behind_the_call() -> None:
+def test_a_block_ends_after_the_call() -> None:
     go_on, ended = threading.Event(), []
 
     def call() -> None:
@@ -72,7 +72,7 @@ def test_an_interrupt_at_the_start_stops_the_call(monkeypatch: pytest.MonkeyPatc
     assert stopped.is_set() and ended.wait(10)
 
 
-def test_the_caller_runs_the_call_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_thread_the_caller_runs_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -160,7 +160,7 @@ def test_programs_of_pytorch_are_known_by_their_members() -> None:
         assert kind_of(data[:HEAD], len(data)) is TORCHSCRIPT
 
 
-def test_a_package_is_not_compiled_and_a_model_not_loaded(package_path: Path) -> None:
+def test_compile_rejects_packages_and_load_rejects_models(package_path: Path) -> None:
     for package in (package_path, package_path.read_bytes()):
         with pytest.raises(gw.ModelError, match=r"(?s)it is a graphwright package.*graphwright\.load"):
             gw.compile(package)

@@ -27,7 +27,7 @@ def test_a_file_appears_or_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [ValueError(), KeyboardInterrupt(), OSError("no number")])
-def test_nothing_changes_where_the_block_raises(tmp_path: Path, fault: BaseException) -> None:
+def test_nothing_changes_if_the_block_raises(tmp_path: Path, fault: BaseException) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"old")
     with pytest.raises(type(fault)) as raised, whole_file(path) as file:
@@ -37,7 +37,7 @@ def test_nothing_changes_where_the_block_raises(tmp_path: Path, fault: BaseExcep
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["x"]
 
 
-def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+def test_writing_through_a_link_replaces_its_target(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for name in ("there", "absent"):
         link, target = tmp_path / f"to_{name}", tmp_path / "folder" / name
@@ -49,7 +49,7 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "folder")) == ["absent", "there"]
 
 
-def test_the_error_names_the_file_where_the_working_folder_was_deleted(
+def test_the_error_names_the_file_if_the_working_folder_was_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -72,7 +72,7 @@ def test_a_pipe_is_written(tmp_path: Path) -> None:
     assert read == [b"new"] and path.is_fifo() and os.listdir(tmp_path) == ["pipe"]
 
 
-def test_faults_name_the_path(tmp_path: Path) -> None:
+def test_errors_name_the_path(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/file").touch()
     (tmp_path / "loop").symlink_to("loop")
@@ -93,7 +93,7 @@ def test_several_files_appear_or_none(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["b"]
 
 
-def test_a_folder_appears_at_the_end_of_the_block(tmp_path: Path) -> None:
+def test_a_folder_is_created_at_the_end_of_the_block(tmp_path: Path) -> None:
     with whole_folder(tmp_path / "f", {"inner/x": "new"}):
         assert not (tmp_path / "f").exists()
     assert (tmp_path / "f/inner/x").read_text() == "new"

@@ -92,7 +92,7 @@ def test_all_nodes_on_one_device() -> None:
 
 
 @pytest.mark.parametrize("trust", [True, False])
-def test_a_file_keeps_where_nodes_are(model: gw.Model, trust: bool, tmp_path: Path) -> None:
+def test_a_file_stores_the_devices_of_nodes(model: gw.Model, trust: bool, tmp_path: Path) -> None:
     model.save(tmp_path / "m.om")
     options = {"key_dir": tmp_path / "other"}
     loaded = gw.load(tmp_path / "m.om", trust=trust, options=options)
@@ -100,7 +100,7 @@ def test_a_file_keeps_where_nodes_are(model: gw.Model, trust: bool, tmp_path: Pa
     np.testing.assert_allclose(*loaded(rows(4)), expected(rows(4)), rtol=1e-4, atol=1e-5)
 
 
-def test_the_source_says_where_nodes_are(model: gw.Model) -> None:
+def test_the_emitted_source_names_the_nodes(model: gw.Model) -> None:
     found = {value.device for node in source_module(model.package).walk() for value in node.outputs}
     assert NAME in found
 

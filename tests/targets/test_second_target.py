@@ -94,7 +94,7 @@ def test_kernels_run_from_the_text_in_the_package(model: gw.Model) -> None:
     assert target.objects.keys() == {name.removesuffix(".txt") for name in sources}
 
 
-def test_sizes_that_do_not_fit_are_refused(model: gw.Model) -> None:
+def test_sizes_that_do_not_fit_are_rejected(model: gw.Model) -> None:
     with pytest.raises(FeedError, match="x"):
         model(np.zeros((2, 5), np.float32))
 

@@ -77,7 +77,7 @@ def test_shapes_and_constants_as_users_type_them() -> None:
             parse_constants([bad])
 
 
-def test_sizes_follow_names() -> None:
+def test_random_feeds_agree_on_named_sizes() -> None:
     specs = [
         TensorSpec("x", F32, ("N", 3)),
         TensorSpec("y", F32, ("N", "2*N + 1")),
@@ -128,7 +128,7 @@ def test_distances(got: list[float], wanted: list[float], most: float) -> None:
     assert distance(np.array(got, np.float32), np.array(wanted)).most == pytest.approx(most)
 
 
-def test_containers_are_not_random() -> None:
+def test_sequences_get_no_random_values() -> None:
     specs = [TensorSpec("s", sequence_of(F32), ()), TensorSpec("x", F32, (2,))]
     with pytest.raises(FeedError, match=r"input 's' is seq\(f32\), for which no random value can be made"):
         make_feeds(specs, [], {})
@@ -229,7 +229,7 @@ def test_a_folder_of_onnx_test_data_gives_all_inputs(tmp_path: Path) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.binary(max_size=40), st.sampled_from([F32, SEQUENCE, MAP, MAYBE, sequence_of(MAP)]))
-def test_damaged_messages_are_refused_or_read(data: bytes, dtype: DType) -> None:
+def test_damaged_messages_are_rejected_or_read(data: bytes, dtype: DType) -> None:
     try:
         read_value(data, dtype, "a file")
     except FeedError:

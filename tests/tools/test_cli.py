@@ -190,7 +190,7 @@ def test_bench_measures_side_by_side(model: Path) -> None:
     assert made["ratios"]["onnxruntime"]["low"] <= made["ratios"]["onnxruntime"]["median"]
 
 
-def test_bench_refuses_peers_of_packages(model: Path) -> None:
+def test_bench_rejects_peers_of_packages(model: Path) -> None:
     graphwright("compile", model, "-o", "m.om")
     assert graphwright("bench", "m.om", "--against", "onnxruntime").exit_code == 2
     assert graphwright("bench", model, "--against", "tensorflow").exit_code == 2
@@ -383,7 +383,7 @@ def test_packages_of_others_are_compiled_again(model: Path, tmp_path: Path) -> N
     assert graphwright("run", "m.om", "--shape", "x:1,4").exit_code == 0
 
 
-def test_models_are_told_apart_by_content(model: Path) -> None:
+def test_models_are_distinguished_by_content(model: Path) -> None:
     write_model(Path("model.om"))
     assert graphwright("run", "model.om", "--shape", "x:1,4").exit_code == 0
 

@@ -143,7 +143,7 @@ def test_invalid_gear_flags_are_usage_errors(network: Path, flags: tuple[str, ..
     assert words in re.sub(r"[\s│]+", " ", result.stderr), result.stderr
 
 
-def test_gears_of_a_package_are_refused(network: Path) -> None:
+def test_gears_of_a_package_are_rejected(network: Path) -> None:
     graphwright("compile", network, "-o", "n.om")
     result = graphwright("inspect", "n.om", "--dynamic-batch", "1,2")
     assert result.exit_code == 2 and "compiled already" in re.sub(r"[\s│]+", " ", result.stderr)

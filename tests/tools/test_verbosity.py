@@ -49,7 +49,7 @@ def test_flags_set_the_verbosity(model: Path) -> None:
     assert "info:" not in graphwright("compile", model, "-o", "out.om").stderr
 
 
-def test_errors_are_never_quiet(tmp_path: Path) -> None:
+def test_quiet_does_not_hide_errors(tmp_path: Path) -> None:
     result = graphwright("compile", tmp_path / "none.onnx", "-q")
     assert result.exit_code == 1 and "error: " in result.stderr
 
@@ -91,7 +91,7 @@ def test_a_progress_bar_on_a_terminal_is_erased_at_the_end(model: Path) -> None:
     assert "\x1b[2K" in text  # the bar is erased
 
 
-def test_no_bar_where_stderr_is_a_file(model: Path) -> None:
+def test_no_progress_bar_if_stderr_is_a_file(model: Path) -> None:
     command = [sys.executable, "-m", "graphwright", "compile", str(model), "-o", "out.om"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert "\x1b" not in done.stderr and done.stderr.startswith("wrote out.om")

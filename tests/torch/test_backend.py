@@ -174,7 +174,7 @@ def test_floats_of_dynamic_sizes_do_not_split_graphs() -> None:
     assert not any(graph.missing for graph in gw.torch.report(run))
 
 
-def test_a_size_that_no_tensor_has() -> None:
+def test_a_dynamic_number_that_is_not_the_size_of_a_tensor() -> None:
     run = compiled(lambda x, n: torch.ones(n) * x.sum(), dynamic=True)
     for n in (4, 9):
         x = torch.randn(3)
@@ -247,7 +247,7 @@ def test_modes_of_pytorch_are_taken(mode: str) -> None:
         ({"options": {"strict": 1}}, "neither True nor False"),
     ],
 )
-def test_wrong_options_are_refused(arguments: Any, message: str) -> None:
+def test_wrong_options_are_rejected(arguments: Any, message: str) -> None:
     with pytest.raises(Exception, match=message):
         compiled(lambda x: x + 1, **arguments)(torch.ones(2))
 

@@ -12,7 +12,7 @@ from graphwright.ir.arrays import Array
 from graphwright.runtime.crashes.folder import RecordingExecutor
 
 
-def test_calls_are_recorded_where_a_folder_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_recorded_if_a_folder_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded: list[list[tuple[int, ...]]] = []
     run = RecordingExecutor.run
 

@@ -94,7 +94,7 @@ def test_changed_arguments_and_dynamic_sizes() -> None:
         ),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+def test_wrong_options_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(Exception, match=message):
         compiled(lambda x: x + 1, options=options)(torch.ones(2))
 

@@ -113,7 +113,7 @@ print(list(made), type(made["pair"]).__name__, int(calls), nothing, three, model
         ((IDS, {"k": [torch.ones(5)]}), {"mask": MASK}, "axis 0 must be 4, but is 5"),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused(arguments: Any, named: Any, message: str) -> None:
+def test_arguments_that_do_not_fit_are_rejected(arguments: Any, named: Any, message: str) -> None:
     with pytest.raises(gw.FeedError, match=message):
         compiled_containers()(*arguments, **named)
 
@@ -273,7 +273,7 @@ def test_a_cache_is_written_in_place(way: str) -> None:
     assert all(task.kind is not TaskKind.COPY for task in model.executor.task_graph.tasks)
 
 
-def test_indices_behind_whole_axes() -> None:
+def test_indices_after_whole_axes() -> None:
     module = Cache("pairs")
     WAYS["pairs"] = _set_pairs
     x, at = torch.randn(2, 3, 2, 8), torch.tensor([4, 5])
@@ -610,7 +610,7 @@ class Selects(nn.Module):
 
 
 @pytest.mark.parametrize("name", SELECTIONS)
-def test_sizes_that_elements_decide(name: str) -> None:
+def test_data_dependent_sizes(name: str) -> None:
     module = Selects(name)
     model = gw.compile(module, (torch.randn(5, 4),))
     for x in (torch.randn(5, 4), -torch.ones(5, 4), torch.ones(5, 4)):

@@ -146,7 +146,7 @@ def test_compiled_higher_order_operators(name: str) -> None:
     assert report()[-1].missing == ()
 
 
-def test_branches_run_in_pytorch_where_another_operator_is_missing() -> None:
+def test_branches_run_in_pytorch_if_one_of_their_operators_is_missing() -> None:
     def body(linear: nn.Linear, x: torch.Tensor) -> Any:
         return torch.linalg.svdvals(branches(linear, x)[0]) + 1
 
@@ -165,7 +165,7 @@ def test_pytorch_runs_a_higher_order_operator_without_an_op() -> None:
         close(torch.compile(module, backend=backend)(X), module(X))
 
 
-def test_numbers_that_elements_decide_are_sizes() -> None:
+def test_data_dependent_numbers_as_sizes() -> None:
     class Sizes(nn.Module):
         def forward(self, x: torch.Tensor, n: torch.Tensor) -> Any:
             k = n.item()

@@ -152,7 +152,7 @@ def test_results_share_memory_as_in_eager_mode() -> None:
             assert x[0, 0] == 9
 
 
-def test_a_view_of_a_part_of_what_is_made() -> None:
+def test_results_that_are_views_of_one_tensor_share_its_memory() -> None:
     first, second = compiled(lambda x: torch.chunk(x * 2, 2))(torch.arange(6.0))
     assert (first.tolist(), second.tolist()) == ([0, 2, 4], [6, 8, 10])
     assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
@@ -226,7 +226,7 @@ def test_a_marked_range_is_compiled_once() -> None:
     close(run(x), (x @ x.t()).softmax(-1).sum(0))
 
 
-def test_sizes_that_elements_decide() -> None:
+def test_data_dependent_sizes() -> None:
     patched = {"capture_dynamic_output_shape_ops": True, "capture_scalar_outputs": True}
     with torch._dynamo.config.patch(patched):
         run = compiled(lambda x: (x[x > 0] * 2).sum() + x.unique().shape[0])
@@ -382,7 +382,7 @@ INDEXED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", INDEXED)
-def test_negative_indices_are_errors_where_they_are_in_pytorch(name: str) -> None:
+def test_negative_indices_are_errors_as_in_pytorch(name: str) -> None:
     function = INDEXED[name]
     made = torch.compile(function, backend="graphwright")
     x = torch.arange(20.0).reshape(5, 4)
@@ -394,7 +394,7 @@ def test_negative_indices_are_errors_where_they_are_in_pytorch(name: str) -> Non
         made(x, negative)
 
 
-def test_negative_indices_count_from_the_end_where_they_do_in_pytorch() -> None:
+def test_negative_indices_count_from_the_end_as_in_pytorch() -> None:
     x, at = torch.arange(20.0).reshape(5, 4), torch.tensor([1, -2])
     for function in (
         lambda x, i: x[i],
@@ -434,7 +434,7 @@ def test_results_without_elements_have_the_strides_of_eager_mode(dtype: torch.dt
 
 
 @pytest.mark.parametrize("is_size", [True, False], ids=["of an argument", "of no argument"])
-def test_negative_numbers_are_accepted_beside_permuted_results(is_size: bool) -> None:
+def test_negative_numbers_are_accepted_with_permuted_results(is_size: bool) -> None:
     """A size that PyTorch negates follows from a size, or makes PyTorch run the subgraph."""
 
     def function(x: torch.Tensor, z: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, ...]:

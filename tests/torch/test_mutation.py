@@ -9,7 +9,7 @@ from torch import nn
 from tests.torch.support import close, compiled
 
 
-def test_changed_arguments_are_written_where_they_lie() -> None:
+def test_changed_arguments_are_written_in_place() -> None:
     def put(cache: torch.Tensor, rows: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         cache.index_copy_(2, at, rows)
         return cache.sum(2)
@@ -37,7 +37,7 @@ def test_a_changed_argument_with_gaps_in_memory() -> None:
     assert memory.tolist() == [[0, 2, 2, 3], [8, 10, 6, 7], [16, 18, 10, 11]]
 
 
-def test_a_changed_argument_of_a_graph_in_parts() -> None:
+def test_a_partitioned_graph_changes_an_argument() -> None:
     def call(x: torch.Tensor) -> torch.Tensor:
         before = torch.linalg.cholesky(x @ x.T + torch.eye(3)) + x
         x.add_(1)

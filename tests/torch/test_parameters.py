@@ -40,7 +40,7 @@ from tests.torch.support import close, compiled
     ],
     ids=["data.copy_", "data.add_", "replaced", "deleted and replaced", "data twice", "strides", "assigned"],
 )
-def test_changes_are_noticed(change: Callable[[nn.Linear, int], Any]) -> None:
+def test_changed_parameters_are_packed_again(change: Callable[[nn.Linear, int], Any]) -> None:
     model, x = nn.Linear(64, 64), torch.randn(2, 64)
     run = compiled(model)
     with torch.no_grad():

@@ -110,7 +110,7 @@ def test_invalid_records_are_rejected(text: str, tmp_path: Path) -> None:
         Options(tuning=str(file))
 
 
-def test_a_file_that_is_not_there_or_too_large_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_too_large_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="must be auto, none, or a file"):
         Options(tuning=str(tmp_path / "none.json"))
     (tmp_path / "large.json").write_bytes(b" " * ((8 << 20) + 1))
@@ -181,5 +181,5 @@ def test_invalid_tune_sizes_are_rejected(sizes: str) -> None:
         Options(tune_sizes=sizes)
 
 
-def test_sizes_are_read() -> None:
+def test_tune_sizes_are_parsed() -> None:
     assert Options(tune_sizes="N=1, H=640").sizes_to_tune == {"N": 1, "H": 640}

@@ -167,7 +167,7 @@ def test_known_measurements_are_not_repeated() -> None:
     assert (compiler.compiled, search.tried, search.learned) == (1, 0, known)
 
 
-def test_a_change_that_makes_others_slower_is_taken_back() -> None:
+def test_a_change_that_makes_other_tasks_slower_is_reverted() -> None:
     def cost(taken: Mapping[str, str]) -> Sequence[tuple[set[int], float]]:
         faster = taken["a"] == "y"
         return [({0}, 5e5 if faster else 1e6), ({1}, 2e6 if faster else 1e6)]
@@ -231,7 +231,7 @@ def test_without_time_alternatives_stay_unmeasured() -> None:
     assert (search.learned, search.tried, search.left) == ({}, 0, 1)
 
 
-def test_the_search_ends_where_changes_always_meet() -> None:
+def test_the_search_ends_if_changes_always_share_a_task() -> None:
     compiler = Compiler(
         {"a": ["x", "y"], "b": ["x", "y"]},
         {"a": {0}, "b": {1}},

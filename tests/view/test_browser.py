@@ -231,7 +231,7 @@ def test_hostile_names_are_texts(tab: Browser, folder: Path) -> None:
     assert all("Content Security Policy" in complaint for complaint in tab.complaints)
 
 
-def test_no_nodes_one_node_and_a_circle(tab: Browser, tmp_path: Path) -> None:
+def test_pictures_of_no_node_one_node_and_a_cycle(tab: Browser, tmp_path: Path) -> None:
     nodes = tuple(PictureNode("Op", f"n{k}") for k in range(3))
     circle = (PictureEdge(0, 1), PictureEdge(1, 2), PictureEdge(2, 0))
     pictures = [GraphPicture(f"{k}", nodes[:k], circle if k == 3 else (), (Group(""),)) for k in (0, 1, 3)]

@@ -83,7 +83,7 @@ def test_a_chain_is_straight_and_a_diamond_symmetric() -> None:
     assert top == bottom == (left + right) / 2 and right - left == 80 + GAP
 
 
-def test_a_long_edge_passes_beside_the_boxes_between() -> None:
+def test_a_long_edge_avoids_the_boxes_between() -> None:
     made = draw([SIZE] * 4, [(0, 1), (1, 2), (2, 3), (0, 3)])
     (_, _, _, long) = made.routes
     for k, x in enumerate(long.bends):
@@ -97,7 +97,7 @@ def test_ports_are_alone_in_the_first_and_last_row() -> None:
     assert [box.row for box in made.boxes] == [0, 1, 1, 2, 0]
 
 
-def test_what_nothing_leads_to_stands_above_its_first_reader() -> None:
+def test_a_node_without_operands_is_drawn_above_its_first_reader() -> None:
     made = draw([SIZE] * 5, [(0, 1), (1, 2), (2, 3), (4, 3)])
     assert made.boxes[4].row == made.boxes[3].row - 1
 

@@ -55,7 +55,7 @@ def test_scopes_are_in_the_names(sources: Sequence[str], path: tuple[str, ...]) 
     assert scope_of(sources, {}) == path
 
 
-def test_scopes_that_exporters_note_beside_names() -> None:
+def test_scopes_that_exporters_store_in_metadata() -> None:
     known = {"conv2d_1": ("layer1", "0"), "relu": ("layer1", "1")}
     assert scope_of(["conv2d_1"], known) == ("layer1", "0")
     assert scope_of(["conv2d_1", "relu"], known) == ("layer1",)

@@ -232,7 +232,7 @@ def test_no_argument_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", operators())
-def test_an_argument_that_is_not_read_is_refused(name: str) -> None:
+def test_an_argument_that_is_not_read_is_rejected(name: str) -> None:
     """An import function may ignore an argument; if the argument differs from its default, the call is
     rejected.
     """

@@ -99,7 +99,7 @@ def test_other_epilogues_are_not_recognized(name: str) -> None:
     assert recognized(UNKNOWN[name]) is None
 
 
-def test_a_product_that_is_read_elsewhere_too_is_none() -> None:
+def test_a_product_with_other_readers_is_not_fused() -> None:
     assert recognized(lambda b, y, c, r: b(Relu(), y), more_outputs=True) is None
 
 

@@ -45,7 +45,7 @@ def test_arguments_have_the_names_of_their_fields() -> None:
     assert ABI.args == NAMES
 
 
-def test_c_reads_what_python_orders(tmp_path: Path) -> None:
+def test_c_reads_the_arguments_in_the_order_of_python(tmp_path: Path) -> None:
     vector = (Path(__file__).parents[3] / "src/graphwright/targets/cpu/vector.h").read_text()
     text = _READ.replace('#include "cpu/vector.h"', vector).replace("@ABI@", ABI.c_text())
     path = tmp_path / "abi.so"

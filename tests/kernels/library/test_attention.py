@@ -150,7 +150,7 @@ def test_masks_replace_scores(isa: Isa, shape: tuple[int, int, int, int]) -> Non
 
 
 @each_isa
-def test_features_beyond_a_block(isa: Isa) -> None:
+def test_more_features_than_a_block(isa: Isa) -> None:
     check(*attend(isa, (1, 2, 1, 9, 40, 300, 530)))
     check(*attend(isa, (1, 1, 1, 1, 20, 257, 257)))
 

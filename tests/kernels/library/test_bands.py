@@ -82,7 +82,7 @@ def test_arguments_that_describe_no_chain_are_rejected(isa: Isa, change: str) ->
 
 
 @each_isa
-def test_hostile_arguments_are_refused_or_bounded(isa: Isa) -> None:
+def test_hostile_arguments_are_rejected_or_bounded(isa: Isa) -> None:
     generator = np.random.default_rng(0)
     args, taken = np.array(bands.arguments(isa, expand_and_filter(isa), 4)), 0
     for _ in range(3000):

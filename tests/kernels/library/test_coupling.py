@@ -41,7 +41,7 @@ def least(row: AnyArray, classes: int) -> AnyArray:
 @each_isa
 @given(rows=st.sampled_from([0, 1, 7, 16, 33]), classes=st.integers(2, 7), seed=st.integers(0, 9))
 @settings(deadline=None, max_examples=40)
-def test_probabilities_are_near_the_least(isa: Isa, rows: int, classes: int, seed: int) -> None:
+def test_probabilities_are_near_the_minimum(isa: Isa, rows: int, classes: int, seed: int) -> None:
     x = np.random.default_rng(seed).uniform(0.1, 0.9, (rows, classes * (classes - 1) // 2)).astype(np.float32)
     grid = coupling.grid(coupling.CouplingArgs(rows, classes, 0, 0))
     made = [run(isa, x, classes, chunks) for chunks in chunkings(grid)]

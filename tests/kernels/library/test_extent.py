@@ -63,7 +63,7 @@ def test_a_kernel_without_an_extent_is_not_built(tmp_path: Path) -> None:
 
 
 @each_isa
-def test_hostile_arguments_are_refused_or_bounded(isa: Isa) -> None:
+def test_hostile_arguments_are_rejected_or_bounded(isa: Isa) -> None:
     generator = np.random.default_rng(0)
     taken = 0
     for extent in extents(isa):

@@ -49,7 +49,7 @@ def gather_spec(src: AnyArray, indices: AnyArray, out: AnyArray) -> gather.Gathe
 
 @each_isa
 @pytest.mark.parametrize("bad", [4, -5, 2**40])
-def test_gather_refuses_an_index_out_of_range(isa: Isa, bad: int) -> None:
+def test_gather_rejects_an_index_out_of_range(isa: Isa, bad: int) -> None:
     src, out = np.zeros((1, 4, 2), np.float32), np.zeros((1, 2, 2), np.float32)
     indices = np.array([0, bad])
     spec = gather_spec(src, indices, out)

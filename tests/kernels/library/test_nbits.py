@@ -177,7 +177,7 @@ def test_numbers_that_are_bytes_stay_exact(isa: Isa, m: int, bits: int, block: i
 
 @each_isa
 @pytest.mark.parametrize("wrong", [np.inf, -np.inf, np.nan])
-def test_rows_beside_one_with_infinity_keep_their_results(isa: Isa, wrong: float) -> None:
+def test_rows_next_to_one_with_infinity_keep_their_results(isa: Isa, wrong: float) -> None:
     """Tiles of rows with numbers that are not finite are multiplied in f32, whatever the chunks."""
     product = Product(isa, 40, 60, 96, 4, 32, "bytes", True, "end", True)
     finite, row = product.run(), 21

@@ -43,7 +43,7 @@ def check_pad(
 
 
 @each_isa
-def test_pad_crops_where_pads_are_negative(isa: Isa) -> None:
+def test_negative_pads_crop(isa: Isa) -> None:
     src = guard(np.arange(60, dtype=np.float32).reshape(4, 15))
     expected = np.zeros((5, 9), np.float32)
     expected[2:5] = src[:3, 4:13]

@@ -234,7 +234,7 @@ def direct_f32(x: Any, w: Any) -> Any:
 
 @each_isa
 @pytest.mark.parametrize("channels", [64, 128, 512])
-def test_rms_error_beside_direct_convolution(isa: Isa, channels: int) -> None:
+def test_rms_error_compared_with_direct_convolution(isa: Isa, channels: int) -> None:
     """Winograd is allowed where its RMS error is at most 2.5 times that of direct convolution."""
     x, weights, _ = operands(channels, 1, channels, 16, 16, 16)
     x, weights = np.maximum(x, 0), weights / np.float32(channels**0.5 * 3)

@@ -112,7 +112,7 @@ def test_feature_vectorizers_of_more_axes() -> None:
     compare("FeatureVectorizer", rows(1, 3)[0], inputdimensions=[3])
 
 
-def test_widths_that_the_model_leaves_open_must_be_those_of_the_attribute() -> None:
+def test_dynamic_widths_must_equal_those_of_the_attribute() -> None:
     model = onnx.load_from_string(model_of("FeatureVectorizer", {"x": rows(2, 3)}, inputdimensions=[3]))
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "W"
     made = gw.compile(model)

@@ -172,7 +172,7 @@ def test_trees_of_two_classes(transform: str, voted: int, base: list[float] | No
     )
 
 
-def test_votes_for_the_second_class_count_beside_two_base_values() -> None:
+def test_votes_for_the_second_class_count_if_there_are_two_base_values() -> None:
     """ONNX Runtime drops these votes, so it runs without base values."""
     attributes = forest(3, 4, 3, 3, MODES[:1], "class", 1)
     attributes["class_ids"] = [1] * len(attributes["class_ids"])
@@ -263,7 +263,7 @@ def test_numbers_of_trees_and_nodes_are_any_integers() -> None:
         ({"post_transform": "CUBE"}, "'CUBE' is not one of"),
     ],
 )
-def test_bad_trees_are_refused(change: dict[str, Any], fault: str) -> None:
+def test_bad_trees_are_rejected(change: dict[str, Any], fault: str) -> None:
     attributes: dict[str, Any] = {
         "nodes_treeids": [0, 0, 0],
         "nodes_nodeids": [0, 1, 2],

@@ -150,7 +150,7 @@ def test_without_an_option_it_is_short(tmp_path: Path) -> None:
     ]
 
 
-def test_signals_are_left_alone_where_nobody_wants_a_report(tmp_path: Path) -> None:
+def test_no_signal_handlers_without_crash_reports(tmp_path: Path) -> None:
     done = crashed(tmp_path, FAULTS["SIGSEGV"], option="no_crash_report")
     assert (done.returncode, done.stderr) == (-signal.SIGSEGV, "")
 

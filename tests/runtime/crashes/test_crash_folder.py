@@ -118,7 +118,7 @@ np.savez("bad.npz", a=np.full((2, 2), 7, np.float32))
     assert "nodes: part" in bad.stderr
 
 
-def test_reduce_leaves_the_node_that_crashes(tmp_path: Path) -> None:
+def test_reduce_finds_the_node_that_crashes(tmp_path: Path) -> None:
     graph = """<ir_version: 8, opset_import: ["" : 17, "test" : 1]>
 g (float[3, 5] x) => (float[3, 5] y) {
     [sum] s = Abs (x)
@@ -191,7 +191,7 @@ model(np.full((2, 3), -1, np.float32))
     assert what(again.stderr) == what(done.stderr)
 
 
-def test_models_of_several_programs_keep_the_inputs_of_the_whole(tmp_path: Path) -> None:
+def test_the_folder_has_the_inputs_of_a_model_of_several_programs(tmp_path: Path) -> None:
     text = """
 model = compiled(HEAD + '''g (float[n] x) => (float[m, 1] y) {
     where = NonZero (x)

@@ -31,7 +31,7 @@ SPEC = TensorSpec("x", dtype_named("f32"), ("N", 3, "2*H"))
         ("N*H == 2*N*H + 1 (node odd)", "H is 4 (axis 2 of input 'x') and N is 2 (axis 0 of input 'x')"),
     ],
 )
-def test_a_constraint_in_words(constraint: str, expected: str) -> None:
+def test_errors_explain_a_constraint_in_words(constraint: str, expected: str) -> None:
     (found,) = constraint_errors([constraint], [SPEC], [(2, 3, 8)])
     assert (found.code, found.where) == ("constraint", constraint.partition("(node ")[2].rstrip(")"))
     assert found.message == f"these inputs do not fit the model: {expected}"

@@ -267,7 +267,7 @@ def strings_and_lists() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("between", ["", "dynamic"])
-def test_models_that_are_cut_have_variants(between: str, quick: Options, tmp_path: Path) -> None:
+def test_partitioned_models_have_variants(between: str, quick: Options, tmp_path: Path) -> None:
     """Models that are partitioned have variants, and so do models whose gears leave other shapes to a dynamic
     program.
     """

@@ -166,7 +166,7 @@ def copier(element: str, options: Options, rank: int = 2) -> gw.Model:
 
 
 @pytest.mark.parametrize(("element", "given", "expected"), PLAIN)
-def test_numbers_and_lists_take_the_type_of_the_input(
+def test_numbers_and_lists_are_converted_to_the_dtype_of_the_input(
     element: str, given: Any, expected: Any, options: Options
 ) -> None:
     y = copier(element, options).run({"x": given})["y"]
@@ -177,7 +177,9 @@ def test_numbers_and_lists_take_the_type_of_the_input(
 @pytest.mark.parametrize(
     ("element", "given"), [("UINT8", [[256]]), ("UINT8", [[-1]]), ("INT64", [[0.5]]), ("BOOL", [[2]])]
 )
-def test_numbers_that_the_input_does_not_hold_are_refused(element: str, given: Any, options: Options) -> None:
+def test_numbers_that_the_input_does_not_hold_are_rejected(
+    element: str, given: Any, options: Options
+) -> None:
     with pytest.raises(gw.FeedError, match=r"has elements that .* cannot represent"):
         copier(element, options)(given)
 

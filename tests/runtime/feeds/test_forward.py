@@ -32,7 +32,7 @@ TREE = Items(
 )
 
 
-def test_trees_are_written_and_read() -> None:
+def test_trees_are_restored_from_json() -> None:
     forward = Forward((("x", TREE), ("y", Tensor("y"))), 1, TREE)
     assert forward_from({METADATA: forward.to_json()}) == forward
     made = built(TREE, {"a": 1, "b": 2, "n": np.int64(3)}.__getitem__)
@@ -47,7 +47,7 @@ def test_trees_are_written_and_read() -> None:
         "[" * 100_000, '[[],0,{"tensor":"not there"}]', '[[["x",{"tensor":"other"}]],1,{"tensor":"y"}]',
     ],
 )  # fmt: skip
-def test_a_text_that_fits_no_model_is_left_alone(text: str) -> None:
+def test_an_invalid_description_is_ignored(text: str) -> None:
     assert called({METADATA: text}, np.ones(2, np.float32)) == (2.0,)
 
 

@@ -135,7 +135,7 @@ def test_other_devices_take_them_too(name: str, options: Options, compiled: Comp
         assert [a.ndim for a in null.run(feed).values()] == [a.ndim for a in model.run(feed).values()]
 
 
-def test_sizes_that_are_no_multiple_are_refused() -> None:
+def test_sizes_that_are_no_multiple_are_rejected() -> None:
     b = gw.GraphBuilder()
     x = b.input("x", "f32", ["N"])
     b.output("y", b.compress(x, b.greater(x, 0.0), axis=0))
@@ -145,7 +145,7 @@ def test_sizes_that_are_no_multiple_are_refused() -> None:
         model(np.ones(7, np.float32))
 
 
-def test_feeds_that_do_not_fit_are_refused(compiled: Compiled) -> None:
+def test_feeds_that_do_not_fit_are_rejected(compiled: Compiled) -> None:
     _, model = compiled("positives")
     with pytest.raises(gw.FeedError, match="'x' has 1 axes, expected 2"):
         model.run({"x": np.zeros(6, np.float32)})

@@ -135,7 +135,7 @@ def test_its_graph_means_the_same(name: str, saved: Saved) -> None:
     assert_same(list(results), list(model.run(feed).values()), name)
 
 
-def test_running_never_enters_the_compiler_where_ranks_are_known(
+def test_running_does_not_import_the_compiler_if_ranks_are_known(
     saved: Saved, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: Any) -> None:
@@ -200,7 +200,7 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
-def test_malformed_host_programs_are_refused(
+def test_malformed_host_programs_are_rejected(
     change: Callable[[dict[str, Any]], object], saved: Saved, tmp_path: Path
 ) -> None:
     """A trusted file raises PackageError when it is loaded, or its run ends with an error."""
@@ -214,7 +214,7 @@ def test_malformed_host_programs_are_refused(
 
 
 @pytest.mark.parametrize("number", [0, 7, None])
-def test_subgraphs_that_are_not_there_are_refused(number: int | None, saved: Saved, tmp_path: Path) -> None:
+def test_subgraphs_that_are_not_there_are_rejected(number: int | None, saved: Saved, tmp_path: Path) -> None:
     """Programs with ranks that are only known in a run compile a subgraph of the graph."""
     known, _, path = saved("open_rank")
     manifest = manifest_of(path)
@@ -231,7 +231,7 @@ def test_subgraphs_that_are_not_there_are_refused(number: int | None, saved: Sav
             gw.load(tmp_path / "bad.om", trust=True).run(known.feeds[0])
 
 
-def test_loops_in_native_code_without_a_body_are_refused(saved: Saved, tmp_path: Path) -> None:
+def test_loops_in_native_code_without_a_body_are_rejected(saved: Saved, tmp_path: Path) -> None:
     _, _, path = saved("growing")
     manifest = manifest_of(path)
     loop = next(step for step in _host_program(manifest)["steps"] if step.get("repeats"))
@@ -243,7 +243,7 @@ def test_loops_in_native_code_without_a_body_are_refused(saved: Saved, tmp_path:
             gw.load(damaged, trust=True)
 
 
-def test_bodies_that_nest_without_end_are_refused(saved: Saved, tmp_path: Path) -> None:
+def test_bodies_that_nest_without_end_are_rejected(saved: Saved, tmp_path: Path) -> None:
     _, _, path = saved("branching")
     manifest = manifest_of(path)
     program = _host_program(manifest)

@@ -81,7 +81,7 @@ def test_a_node_that_uses_a_size_runs_after_the_node_that_binds_it() -> None:
     assert names(found)[1:] == [("HOST", ["NonZero"]), ("PROGRAM", ["ConstantOfShape", "Exp"])]
 
 
-def test_nodes_behind_an_unknown_rank_are_a_program_of_their_own() -> None:
+def test_nodes_after_an_unknown_rank_are_a_separate_program() -> None:
     module, b, (x, shape) = start(tensor(F32, N), tensor(I64, symbol("L")))
     known = [TensorType(F32, None)]
     reshaped = b(Reshape(), x, shape, known=known)
@@ -91,7 +91,7 @@ def test_nodes_behind_an_unknown_rank_are_a_program_of_their_own() -> None:
     assert found.reasons[reshaped.producer] == "the rank of its result is data-dependent"
 
 
-def test_sizes_by_elements_have_a_reason() -> None:
+def test_the_reason_for_a_data_dependent_size_is_given() -> None:
     module, b, (x, last) = start(tensor(F32, N), tensor(I64, 1))
     zero = b.const([0], I64)
     made = b(Slice(), x, zero, last, zero)

@@ -142,7 +142,7 @@ def growing(*nodes: Any, constants: Any = ()) -> onnx.ModelProto:
     return looping(nodes, [info("c", ("k",))], "c2", "c1", inputs, constants)
 
 
-def test_sizes_that_are_1_at_first() -> None:
+def test_sizes_that_are_1_in_the_first_iteration() -> None:
     """No plan is made for a product of 1 and 3 elements: the first run takes the slow path."""
     nodes = [
         node("Mul", "c x", "p"),
@@ -177,7 +177,7 @@ def test_a_kernel_that_fails_names_its_node() -> None:
     assert caught.value.diagnostics[0].where == "g"
 
 
-def test_rows_of_several_shapes_are_refused() -> None:
+def test_rows_of_several_shapes_are_rejected() -> None:
     nodes = [node("Concat", "c x", "c2", axis=0), node("Identity", "c2", "row")]
     inputs = [info("c0", ("N",)), info("x", ("M",))]
     proto = looping(nodes, [info("c", ("k",))], "c2 row", "c1 rows", inputs)
@@ -233,7 +233,9 @@ def test_a_loop_that_never_ends_can_be_interrupted(tmp_path: Path) -> None:
     ], ended.stderr
 
 
-def test_reports_tell_what_runs_natively(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_says_which_loops_run_in_native_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = compiled(growing(node("Concat", "c x", "c2", axis=0)), "cpu")
     reason = loop_of(model).reason
     assert f"c1: in native code, called from Python, as {reason}" in model.report()

@@ -87,6 +87,6 @@ def test_runs_side_by_side_have_arenas_of_their_own(library: _native.Library) ->
 
 
 @pytest.mark.parametrize("wrong", [3, "arenas", object()])
-def test_something_else_than_arenas_is_refused(library: _native.Library, wrong: object) -> None:
+def test_something_else_than_arenas_is_rejected(library: _native.Library, wrong: object) -> None:
     with pytest.raises((TypeError, RuntimeError)):
         load(affine_chain(6), library, arenas=wrong)  # type: ignore[arg-type]  # that is what is wrong

@@ -127,7 +127,7 @@ def test_the_whole_program_runs(library: _native.Library) -> None:
     assert attempt(encode(everything()), library)
 
 
-def test_each_word_replaced_is_accepted_or_refused(library: _native.Library) -> None:
+def test_each_word_replaced_is_accepted_or_rejected(library: _native.Library) -> None:
     words = encode(everything())
     assert len(words) % 8 == 0
     accepted = 0
@@ -140,7 +140,7 @@ def test_each_word_replaced_is_accepted_or_refused(library: _native.Library) -> 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_random_damage_is_accepted_or_refused(library: _native.Library, data: st.DataObject) -> None:
+def test_random_damage_is_accepted_or_rejected(library: _native.Library, data: st.DataObject) -> None:
     words = list(struct.unpack(f"<{len(encode(everything())) // 8}q", encode(everything())))
     for _ in range(data.draw(st.integers(1, 5))):
         words[data.draw(st.integers(0, len(words) - 1))] = data.draw(
@@ -149,7 +149,7 @@ def test_random_damage_is_accepted_or_refused(library: _native.Library, data: st
     attempt(struct.pack(f"<{len(words)}q", *words), library)
 
 
-def test_each_prefix_is_refused(library: _native.Library) -> None:
+def test_each_prefix_is_rejected(library: _native.Library) -> None:
     words = encode(everything())
     assert not any(attempt(words[:size], library) for size in range(len(words)))
     assert not attempt(words + bytes(8), library)
@@ -183,7 +183,7 @@ def _loop(
     b.blocks = _blocks((0, 1), (1, 0))
 
 
-def test_loops_that_are_malformed_are_refused(library: _native.Library) -> None:
+def test_loops_that_are_malformed_are_rejected(library: _native.Library) -> None:
     cases: list[tuple[Callable[[Builder], object], str]] = [
         (lambda b: _loop(b, (b.arena(0), None), args=(0,)), "three operands"),
         (lambda b: _loop(b, (b.arena(0), None, None), args=(0, 0)), "three operands"),
@@ -245,7 +245,7 @@ def test_inconsistent_programs_are_rejected(library: _native.Library) -> None:
         refused(change, text, library)
 
 
-def test_blocks_nested_too_deep_are_refused(library: _native.Library) -> None:
+def test_blocks_nested_too_deep_are_rejected(library: _native.Library) -> None:
     def nest(depth: int) -> Builder:
         b = Builder()
         b.input(1, BOOL)

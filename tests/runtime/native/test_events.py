@@ -268,7 +268,7 @@ def test_arenas_that_grow_are_recorded(library: _native.Library) -> None:
     assert memory["b"].tolist() == np.cumsum(memory["a"]).tolist() and memory["b"][-1] == 0
 
 
-def test_processor_times_are_recorded_where_they_are_asked_for(library: _native.Library) -> None:
+def test_processor_times_are_recorded_on_request(library: _native.Library) -> None:
     b = Builder()
     y = b.output((b.const(4),))
     b.launch("burn", [y], [0], b.const(4), args=[b.const(500)])
@@ -282,7 +282,7 @@ def test_processor_times_are_recorded_where_they_are_asked_for(library: _native.
     assert task_calls(timed.events())["processor"].tolist() == [second["processor"]]
 
 
-def test_a_host_function_is_a_piece_that_holds_what_it_runs(library: _native.Library) -> None:
+def test_runs_inside_a_host_function_are_nested_in_its_piece(library: _native.Library) -> None:
     inner = load(affine_chain(2), library)
     b = Builder()
     x, (n,) = b.input(1)
@@ -312,7 +312,7 @@ def test_a_child_process_does_not_record(library: _native.Library) -> None:
     assert counts(recording.events())[EventKind.RUN] == 2
 
 
-def test_texts_of_python_have_numbers() -> None:
+def test_texts_from_python_are_numbered() -> None:
     hostile = ["Relu \x1b[31m\udc80", "Relu plain", "Relu \x1b[31m\udc80"]
     with Recording() as recording:
         for text in hostile:

@@ -50,7 +50,7 @@ def test_tasks_of_a_chain_run_in_order(library: _native.Library, threads: int, w
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("work", [0, HEAVY])
 @pytest.mark.parametrize("branches", [2, 5, 23])
-def test_fan_wider_than_the_open_regions(
+def test_more_concurrent_tasks_than_parallel_regions(
     library: _native.Library, threads: int, work: int, branches: int
 ) -> None:
     x = numbers(501)
@@ -202,7 +202,9 @@ def test_loops_of_any_trip_count(library: _native.Library, threads: int, poison:
 
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("poison", [False, True])
-def test_loops_of_short_tasks_beside_long_ones(library: _native.Library, threads: int, poison: bool) -> None:
+def test_loops_of_short_tasks_concurrent_with_long_ones(
+    library: _native.Library, threads: int, poison: bool
+) -> None:
     b = Builder()
     x, (n,) = b.input(1)
     y, z = b.output((n,)), b.output((n,))
@@ -277,7 +279,7 @@ def test_a_host_function_in_a_loop_sees_the_number_of_the_run(library: _native.L
     assert seen == [0, 1, 2, 3]
 
 
-def test_a_loop_of_nothing_ends(library: _native.Library) -> None:
+def test_a_loop_without_tasks_ends(library: _native.Library) -> None:
     b = Builder()
     x, (n,) = b.input(1)
     y = b.output((n,))
@@ -367,7 +369,7 @@ def test_plans_are_kept_by_last_use(library: _native.Library) -> None:
     assert (stats["plans"], stats["plan_hits"], stats["plan_misses"], stats["runs"]) == (3, 2, 5, 7)
 
 
-def test_plan_tells_its_numbers(library: _native.Library) -> None:
+def test_plan_returns_shapes_and_arena(library: _native.Library) -> None:
     plan = load(affine_chain(3, HEAVY), library).plan([(1000,)], threads=2)
     assert plan["outputs"] == [(1000,)]
     assert plan["arena"] == 2 * 4032
@@ -502,7 +504,7 @@ def bad_feeds() -> Iterator[tuple[str, list[Any], list[Any] | None]]:
 
 
 @pytest.mark.parametrize("text, inputs, outputs", list(bad_feeds()))
-def test_bad_feeds_are_refused(
+def test_bad_feeds_are_rejected(
     library: _native.Library, text: str, inputs: list[Any], outputs: list[Any] | None
 ) -> None:
     with pytest.raises(_native.FeedError, match=text):
@@ -567,7 +569,7 @@ def test_tasks_that_exceed_their_memory_are_rejected(
         load(b.program(), library, weights=bytes(16)).run([np.ones(4, np.float32)])
 
 
-def test_an_arena_beyond_memory_is_refused(library: _native.Library) -> None:
+def test_an_arena_beyond_memory_is_rejected(library: _native.Library) -> None:
     b = Builder()
     b.arena(b.const(2**60))
     with pytest.raises(MemoryError):

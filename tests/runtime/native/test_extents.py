@@ -121,7 +121,7 @@ def test_kernels_run_as_they_were_compiled(
         (product, operand(2, 5), "does not support these arguments"),
     ],
 )
-def test_launches_that_reach_beyond_their_operands_are_refused(
+def test_launches_that_reach_beyond_their_operands_are_rejected(
     source: Callable[[], bytes], change: Any, message: str, options: Options, tmp_path: Path
 ) -> None:
     path = damaged(gw.compile(source(), options=options), tmp_path / "damaged.om", change)
@@ -142,7 +142,9 @@ def branching() -> bytes:
     return onnx_model([made], inputs, {"y": (FLOAT, None)})
 
 
-def test_a_branch_is_refused_when_it_is_taken(options: Options, tmp_path: Path) -> None:
+def test_an_invalid_launch_in_a_branch_is_rejected_when_the_branch_is_taken(
+    options: Options, tmp_path: Path
+) -> None:
     model, path = gw.compile(branching(), options=options), tmp_path / "branch.om"
     model.save(path)
     (name,) = (name for name in members_of(path) if name.endswith("tasks.json"))

@@ -73,7 +73,7 @@ def test_workers_keep_off_the_callers_core(library: _native.Library) -> None:
     assert in_child(work) == 0
 
 
-def test_workers_may_run_anywhere_where_cores_are_few(library: _native.Library) -> None:
+def test_workers_are_not_pinned_if_there_are_few_cores(library: _native.Library) -> None:
     model = load(heavy(), library)
 
     def work() -> None:
@@ -83,7 +83,7 @@ def test_workers_may_run_anywhere_where_cores_are_few(library: _native.Library) 
     assert in_child(work) == 0
 
 
-def test_a_caller_on_one_core_confines_nobody_else(library: _native.Library) -> None:
+def test_a_caller_pinned_to_one_core_does_not_pin_the_workers(library: _native.Library) -> None:
     model = load(heavy(), library)
 
     def work() -> None:
@@ -116,7 +116,7 @@ def test_with_two_callers_workers_may_run_anywhere(library: _native.Library) -> 
         other.join()
 
 
-def test_a_caller_that_stands_still_may_be_moved_and_keeps_its_affinity(library: _native.Library) -> None:
+def test_a_suspended_caller_is_moved_and_keeps_its_affinity(library: _native.Library) -> None:
     def wait(inputs: object, outputs: object) -> None:
         time.sleep(0.005)  # the worker has nothing to do meanwhile
 

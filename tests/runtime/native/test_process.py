@@ -202,7 +202,7 @@ def test_isa_is_what_the_kernel_reports() -> None:
     assert _native.isa() == ("v4" if v3 and v4 else "v3" if v3 else "baseline")
 
 
-def test_each_library_from_memory_is_its_own(tmp_path: Path) -> None:
+def test_libraries_loaded_from_memory_are_distinct(tmp_path: Path) -> None:
     """Numbers of file descriptors are reused; the loader must not mistake a new object for an old one."""
     data = build_kernels(tmp_path)
     libraries = [_native.load_library(data) for _ in range(20)]

@@ -112,7 +112,7 @@ def test_random_graphs_run_without_a_report(tmp_path: Path, stress: Path) -> Non
     run_stress(stress, 100, cases)
 
 
-def test_corrupt_programs_are_refused_without_a_report(tmp_path: Path, stress: Path) -> None:
+def test_corrupt_programs_are_rejected_without_a_report(tmp_path: Path, stress: Path) -> None:
     if stress.name == "thread":  # damaged edges let tasks race, and it would say so
         return
     x = np.arange(50, dtype=np.int64)

@@ -59,7 +59,7 @@ def test_erf_hides_prefetches_of_short_rows() -> None:
     assert len(asked_for(SOFTMAX.replace("exp(", "erf(").replace("1200", "1024"))) == 3
 
 
-def test_a_prefetch_is_for_a_line() -> None:
+def test_each_cache_line_is_prefetched_once() -> None:
     """A cache line has sixteen f32, which are two vectors: each step of two vectors prefetches once."""
     text = emit(parse_kernel(SOFTMAX), V3)
     loop = re.search(r"for \(; s \+ 16 <= 1200; s \+= 16\) \{(.*?)\n {16}\}", text, re.DOTALL)
@@ -88,7 +88,7 @@ def test_values_read_by_columns_are_not_prefetched() -> None:
 
 
 @pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
-def test_results_beside_numpy(isa: Isa) -> None:
+def test_kernels_with_prefetches_equal_numpy(isa: Isa) -> None:
     """Operands end at unreadable pages: rows after them are prefetched, but not read."""
     rng = np.random.default_rng(0)
     x, m = rng.standard_normal((4, 6, 1200), np.float32), rng.standard_normal((6, 1200), np.float32)

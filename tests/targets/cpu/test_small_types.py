@@ -72,7 +72,7 @@ def test_every_16_bit_float_is_encoded_as_ml_dtypes_does(name: str, isa: Isa) ->
 
 @ISAS
 @pytest.mark.parametrize("name", FLOATS)
-def test_floats_beside_the_middle_of_two_codes_round_to_the_right_one(name: str, isa: Isa) -> None:
+def test_floats_near_the_middle_of_two_codes_round_correctly(name: str, isa: Isa) -> None:
     dtype = DTYPES[name].numpy
     finite = CODES[: 1 << DTYPES[name].bits].view(dtype).astype(np.float32)
     finite = np.unique(finite[np.isfinite(finite)])
@@ -101,7 +101,7 @@ def test_integers_wrap_to_fewer_bits(name: str, isa: Isa) -> None:
 
 @ISAS
 @pytest.mark.parametrize("name", ("f8e4m3fn", "f8e5m2"))
-def test_values_are_rounded_after_each_function(name: str, isa: Isa) -> None:
+def test_values_of_small_types_are_rounded_after_each_function(name: str, isa: Isa) -> None:
     dtype = DTYPES[name].numpy
     x = CODES.view(dtype)
     body = "vector i < N { y[i] = (x[i] + x[N - 1 - i]) * x[i] }"

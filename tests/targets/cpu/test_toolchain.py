@@ -144,7 +144,7 @@ def test_the_option_wins_and_nothing_else_is_tried(fresh: None, tmp_path: Path) 
     assert find_toolchain(Options(cc=str(fake))).identity == "fake 1.0"
 
 
-def test_a_refused_source_is_kept_and_named() -> None:
+def test_a_rejected_source_is_kept_and_named() -> None:
     with pytest.raises(ToolchainError, match=r"undeclared|undefined") as caught:
         compile_shared("int broken(void) { return missing; }\n", RUNNABLE[0], find_toolchain(Options()))
     source = Path(caught.value.diagnostics[0].where)

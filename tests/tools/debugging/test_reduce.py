@@ -53,7 +53,7 @@ def test_only_nodes_that_the_command_needs_remain(model: str, ops: list[str], co
     onnxruntime.InferenceSession(made.SerializeToString()).run(None, feeds)
 
 
-def test_a_package_is_refused(command: str) -> None:
+def test_a_package_is_rejected(command: str) -> None:
     gw.compile(MODELS["convolutions"]()).save("m.om")
     result = graphwright("debug", "reduce", "m.om", "--when", f"{command} Softmax")
     assert result.exit_code == 1
@@ -96,7 +96,7 @@ def test_no_shell_reads_the_command(tmp_path: Path) -> None:
         (f"{sys.executable} -c 'import time; time.sleep(9)' {{}}", 1, "the command takes more than"),
     ],
 )
-def test_commands_that_cannot_serve_are_refused(when: str, code: int, said: str) -> None:
+def test_commands_that_cannot_serve_are_rejected(when: str, code: int, said: str) -> None:
     onnx.save(MODELS["in_place"](), "m.onnx")
     timeout = ("--timeout", "0.2") if "sleep" in when else ()
     result = graphwright("debug", "reduce", "m.onnx", "--when", when, *timeout)

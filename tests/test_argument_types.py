@@ -87,7 +87,7 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a plugin": (lambda: gw.plugins.load(None), gw.PluginError, "path of a .py file or a name, not None"),
     "an output": (lambda: builder().output(["y"], None), gw.ModelError, "not text"),
     "an update": (lambda: builder().update([1], 2.0), gw.ModelError, "is not a state of this builder"),
-    "kernels": (lambda: gw.emit_sources("m.om", "c"), gw.OptionError, "a compiled model, not of type str"),
+    "kernels": (lambda: gw.emit_sources("m.om", "c"), gw.OptionError, "a compiled model, not str"),
     "events": (lambda: gw.profile(max_events="9"), ValueError, "max_events='9': must be a whole number"),
     "counters": (lambda: gw.profile(counters="cycles"), ValueError, "a list of names, not 'cycles'"),
     "a session": (lambda: gw.InferenceSession(1.5), gw.ModelError, "cannot be read from float"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 
 LONGEST = 2000
 """Characters of a message that are shown, as texts in a model can have any length."""
@@ -27,6 +27,15 @@ class Diagnostic:
         return f"{place}{_clipped(self.message)} [{self.code}]{hint}"
 
 
+def with_each_hint_once(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """``diagnostics`` to be shown as a list: of successive ones with the same hint, only the last has it."""
+    following = [*(each.hint for each in diagnostics[1:]), None]
+    return [
+        replace(each, hint="") if each.hint == hint else each
+        for each, hint in zip(diagnostics, following, strict=True)
+    ]
+
+
 def _clipped(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text)} characters)"
 
@@ -38,7 +47,7 @@ class GraphwrightError(Exception):
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         self.diagnostics = tuple(dict.fromkeys(diagnostics))
-        super().__init__("\n".join(map(str, self.diagnostics)))
+        super().__init__("\n".join(map(str, with_each_hint_once(self.diagnostics))))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keeps diagnostics when errors are sent between processes."""

@@ -32,7 +32,7 @@ def emit_sources(model: Model, folder: str | os.PathLike[str]) -> list[Path]:
     cannot be made, or if ``model`` is not compiled, and OSError.
     """
     if not isinstance(model, Model):
-        message = f"kernels are those of a compiled model, not of type {type(model).__name__}"
+        message = f"emit_sources takes a compiled model, not {type(model).__name__}"
         raise OptionError(Diagnostic("model", message, hint="compile or load it first"))
     path = Path(folder)
     fault = new_folder_fault(path)

@@ -48,6 +48,12 @@ def test_the_text_has_the_numbers(package: Path) -> None:
     assert "one thread: --threads 1" in shown and "half of N: 16 instead of 32" in shown
 
 
+def test_without_shapes_the_memory_of_a_run_is_not_shown(package: Path) -> None:
+    shown = graphwright("memory", package).stdout
+    assert "of a process that loads the model" in shown and "--shape sets those of inputs" in shown
+    assert not re.search(r"^ *(arena|plan|outputs|predicted peak) ", shown, re.MULTILINE)
+
+
 def test_the_command_prints_the_facts_of_the_model(package: Path) -> None:
     found = facts(package, "--shape", "x:32,64", "--threads", "1")
     used = gw.load(package).memory([32, 64], threads=1)

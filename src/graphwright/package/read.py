@@ -132,7 +132,7 @@ def read_package(
         OverflowError,
         RecursionError,
     ) as error:
-        raise damaged(where, f"{type(error).__name__}: {error}") from error
+        raise damaged(where, f"its contents are malformed ({type(error).__name__}: {error})") from error
 
 
 def _private_copy(data: memoryview) -> memoryview:

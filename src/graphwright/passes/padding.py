@@ -24,7 +24,7 @@ from graphwright.passes.decompose import Decompose
 from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.manager import PassManager
 
-_HINT = "use --between error or dynamic"
+_HINT = "use between='error' or 'dynamic' (--between)"
 SHOWN = 20
 """Nodes that an error lists."""
 

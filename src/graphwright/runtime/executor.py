@@ -112,7 +112,7 @@ def write_output(array: Array, target: Array | None, what: str) -> Array:
         return array
     if target.shape != array.shape:
         message = f"{what} has shape {array.shape}, but the array for it has shape {target.shape}"
-        raise FeedError(Diagnostic("feed-shape", message))
+        raise FeedError(Diagnostic("feed-shape", message, hint="give an array of the shape of the output"))
     np.copyto(target, array, casting="no")
     return target
 

@@ -74,7 +74,8 @@ class States(Mapping[str, Array]):
     def _checked(self, name: str, value: Any) -> Array:
         spec = self._specs.get(name)
         if spec is None:
-            hint = f"{did_you_mean([name], self._specs)}the states are {listed(self._specs)}"
+            held = f"the states are {listed(self._specs)}" if self._specs else "the model has no states"
+            hint = did_you_mean([name], self._specs) + held
             raise FeedError(Diagnostic("state", f"there is no state {name!r}", hint=hint))
         array = np.array(read_array(value, spec.dtype, f"state {name!r}"), order="C")
         if not spec.accepts(array.shape):

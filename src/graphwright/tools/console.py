@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.spinner import Spinner
 from rich.text import Text
 
-from graphwright.errors import Diagnostic
+from graphwright.errors import Diagnostic, with_each_hint_once
 from graphwright.ir.names import terminal
 from graphwright.log import NAME
 from graphwright.runtime.description import bytes_text as bytes_text
@@ -132,7 +132,7 @@ def _write(text: str, err: bool) -> None:
 
 def report(diagnostics: Sequence[Diagnostic]) -> None:
     """Prints all faults to stderr, each with its place and a hint."""
-    for fault in diagnostics:
+    for fault in with_each_hint_once(diagnostics):
         place = f"{terminal(fault.where)}: " if fault.where else ""
         _write(f"error: {place}{fault.message} [{fault.code}]", err=True)
         if fault.hint:

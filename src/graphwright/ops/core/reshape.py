@@ -76,7 +76,9 @@ class Reshape(BlockedForm, Op):
             if all(isinstance(d, int) for d in (*dims, *others)):
                 have, want = list(dims), others
             if 0 not in dims or 0 not in others:  # else both are empty
-                at.equal(product(have), product(want), f"elements of {list(dims)} and {list(sizes)}")
+                at.equal(
+                    product(have), product(want), f"numbers of elements of {list(dims)} and {list(sizes)}"
+                )
             return tuple(sizes)
         if 0 in want:
             raise at.fail(f"{list(target)}: -1 cannot be inferred, because another size is 0")
@@ -123,7 +125,7 @@ def _quotient(at: Inference, total: Dim, part: Dim, dims: tuple[Dim, ...], targe
     """
     if mod(total, part) == 0:
         return floordiv(total, part)
-    return at.divide(total, part, f"elements of {list(dims)} for the shape {list(target)}")
+    return at.divide(total, part, f"the number of elements of {list(dims)}, for the shape {list(target)}")
 
 
 def _import(i: Importer) -> Any:

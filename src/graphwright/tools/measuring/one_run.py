@@ -57,7 +57,7 @@ _ENGINES = {"graphwright": _graphwright, "onnxruntime": _onnxruntime}
 
 
 def main(engine: str, model: str, arrays: str, threads: str, mapped: str, imported: str = "") -> None:
-    """Wait, load, run, wait. Names of the inputs lie in the file beside their arrays."""
+    """Wait, load, run, wait. The file has the names of the inputs in addition to their arrays."""
     if imported:
         _import_graphwright(ops=imported == "ops")
     with np.load(arrays, allow_pickle=False) as file:

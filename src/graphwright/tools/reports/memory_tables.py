@@ -73,19 +73,26 @@ def totals(used: Memory, measured: int | None = None) -> list[tuple[str, int, st
     """The kinds of memory, each with its bytes and a description. ``measured`` is the peak of a process in
     bytes.
     """
-    merit = f"; arena / live bytes: {used.arena / used.live:.3f}" if used.live else ""
-    states = [("states", used.states, "kept from run to run")] if used.states else []
     rows = [
         ("weights", used.weights, "as the model has them"),
         ("packed", used.packed, "weights packed for the kernels"),
         ("package", used.package, "texts, tasks and kernels, and the copy of the file that holds them"),
-        *states,
-        ("arena", used.arena_held, f"{used.arena} bytes in whole pages{merit}"),
-        ("  scratch in it", used.scratch, f"per thread, at most; {counted(used.threads, 'thread')}"),
-        ("plan", used.plans, f"for one set of shapes; at most {used.plan_cache} are kept"),
-        ("outputs", used.outputs, "new arrays of a run"),
-        ("predicted peak", used.process, "of a process, in addition to graphwright and NumPy"),
     ]
+    if used.states:
+        rows.append(("states", used.states, "kept from run to run"))
+    besides = "in addition to graphwright and NumPy"
+    if all(program.timeline is None for program in used.programs):
+        rows.append(("predicted", used.process, f"of a process that loads the model, {besides}"))
+    else:
+        least = "" if used.is_known else "at least, as not all sizes are known, "
+        merit = f"; arena / live bytes: {used.arena / used.live:.3f}" if used.live else ""
+        rows += [
+            ("arena", used.arena_held, f"{used.arena} bytes in whole pages{merit}"),
+            ("  scratch in it", used.scratch, f"per thread, at most; {counted(used.threads, 'thread')}"),
+            ("plan", used.plans, f"for one set of shapes; at most {used.plan_cache} are kept"),
+            ("outputs", used.outputs, "new arrays of a run"),
+            ("predicted peak", used.process, f"{least}of a process, {besides}"),
+        ]
     if measured is not None:
         off = f"the prediction is {100 * (used.process / measured - 1):+.1f} % off" if measured else ""
         rows.append(("measured peak", measured, off))

@@ -72,12 +72,12 @@ class Shapes:
     def of(cls, package: Package) -> Shapes:
         """The shapes of a package. Raises PackageError."""
         module, entry = unpacked_module(package), package.main
-        told = set(open_inputs(module.main))
+        listed = set(open_inputs(module.main))
         inputs = module.main.inputs
         return cls(
             tuple(_input_sizes(module)),
             tuple(value.name for value in inputs if value.type.shape is None),
-            tuple(line for line in dynamic_lines(entry.report) if line not in told),
+            tuple(line for line in dynamic_lines(entry.report) if line not in listed),
             tuple(dict.fromkeys(_bound(entry))),
             tuple(
                 _shape_program(number, target)

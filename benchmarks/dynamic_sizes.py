@@ -99,7 +99,7 @@ def rows(name: str, source: Source, shapes: list[Shapes], rounds: int) -> Iterat
         static = gw.compile(source, shapes=each, options=options)
         rng = np.random.default_rng(0)
         feeds = {key: rng.standard_normal(shape).astype(np.float32) for key, shape in each.items()}
-        ratio, milliseconds = beside(generic, static, feeds, rounds)
+        ratio, milliseconds = compared(generic, static, feeds, rounds)
         yield {
             "model": name,
             "shapes": {k: list(v) for k, v in each.items()},
@@ -109,7 +109,7 @@ def rows(name: str, source: Source, shapes: list[Shapes], rounds: int) -> Iterat
     assert generic.stats().get("hot_builds", 0) == 0
 
 
-def beside(
+def compared(
     generic: gw.Model, static: gw.Model, feeds: Mapping[str, Any], rounds: int
 ) -> tuple[dict[str, float], float]:
     """The time of ``generic`` over that of ``static``, and milliseconds of the latter."""

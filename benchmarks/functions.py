@@ -128,7 +128,7 @@ def least(*calls: Callable[[], object]) -> list[float]:
 
 def show_calls(counts: Sequence[int], width: int) -> None:
     """A row for each number of calls."""
-    print(f"{'calls':>5} {'compile s':>10} {'file KiB beside weights':>24} {'generated kernels':>18}")
+    print(f"{'calls':>5} {'compile s':>10} {'file KiB without weights':>25} {'generated kernels':>18}")
     with tempfile.TemporaryDirectory() as folder:
         for count in counts:
             source = chain(count, width)

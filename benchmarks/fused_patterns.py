@@ -42,10 +42,10 @@ FILE: Final = Path(__file__).parent / "results" / "fusion" / "patterns.json"
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a pattern; ``beside``: ``apart``, an engine, or the rule that the other lacks."""
+    """A pattern compared with ``apart``, with an engine, or with itself without a rule of this name."""
 
     pattern: str
-    beside: str
+    compared_with: str
     threads: int
     estimate: Estimate
     microseconds: float
@@ -55,8 +55,8 @@ class Row:
         """Ratios in place of their logarithms."""
         low, ratio, high = (round(math.exp(x), 4) for x in self.interval)
         return {
-            "pattern": self.pattern, "beside": self.beside, "threads": self.threads, "ratio": ratio,
-            "low": low, "high": high, "goal": self.goal, "us": round(self.microseconds, 1),
+            "pattern": self.pattern, "compared_with": self.compared_with, "threads": self.threads,
+            "ratio": ratio, "low": low, "high": high, "goal": self.goal, "us": round(self.microseconds, 1),
         }  # fmt: skip
 
     @property
@@ -68,18 +68,21 @@ class Row:
         low, ratio, high = map(math.exp, self.interval)
         goal = "" if self.goal is None else f"  goal {self.goal:.2f}"
         span = f"{ratio:5.2f} [{low:.2f} {high:.2f}]"
-        return f"{self.pattern:52} {self.microseconds:9.1f} us  beside {self.beside:11} {span}{goal}"
+        peer = f"compared with {self.compared_with:11}"
+        return f"{self.pattern:52} {self.microseconds:9.1f} us  {peer} {span}{goal}"
 
 
 def measured(name: str, threads: int, seconds: float, engines: Sequence[str] = PEERS) -> Iterator[Row]:
-    """The pattern beside its ops apart, then without its rule, then beside other engines."""
+    """The pattern compared with separate ops, with itself without its rule, and with other engines."""
     pattern = PATTERNS[name]
     model = pattern.model()
     options = gw.CompileOptions(threads=threads)
     fused = gw.compile(model, options=options).run
     feeds = _feeds(model)
-    beside = "whole" if pattern.whole else "apart"
-    yield _row(name, beside, gw.compile(pattern.other(), options=options).run, fused, feeds, threads, seconds)
+    compared_with = "whole" if pattern.whole else "apart"
+    yield _row(
+        name, compared_with, gw.compile(pattern.other(), options=options).run, fused, feeds, threads, seconds
+    )
     if pattern.whole:
         return
     if pattern.rule:
@@ -106,7 +109,13 @@ def _written(engine: str, model: onnx.ModelProto, feeds: Mapping[str, Array], fo
 
 
 def _row(
-    name: str, beside: str, other: Run, fused: Run, feeds: Mapping[str, Array], threads: int, seconds: float
+    name: str,
+    compared_with: str,
+    other: Run,
+    fused: Run,
+    feeds: Mapping[str, Array],
+    threads: int,
+    seconds: float,
 ) -> Row:
     if not PATTERNS[name].whole:
         for ours, theirs in zip(fused(feeds).values(), other(feeds).values(), strict=True):
@@ -121,8 +130,9 @@ def _row(
 
     blocks = Blocks({"before": runs(other), "after": runs(fused)}, threads)
     made = estimate(blocks, seconds)
-    goal = PATTERNS[name].apart if beside == "apart" else PATTERNS[name].peer if beside in PEERS else None
-    return Row(name, beside, threads, made, blocks.least_ns["after"] / 1e3, goal)
+    pattern = PATTERNS[name]
+    goal = pattern.apart if compared_with == "apart" else pattern.peer if compared_with in PEERS else None
+    return Row(name, compared_with, threads, made, blocks.least_ns["after"] / 1e3, goal)
 
 
 def _feeds(model: onnx.ModelProto) -> dict[str, Array]:
@@ -134,8 +144,8 @@ def _feeds(model: onnx.ModelProto) -> dict[str, Array]:
 def write(rows: Sequence[Row], file: Path) -> None:
     """``rows`` in place of those of the same pattern, side and threads that ``file`` holds."""
     kept = json.loads(file.read_text())["rows"] if file.exists() else []
-    by_case = {(row["pattern"], row["beside"], row["threads"]): row for row in kept}
-    by_case |= {(row.pattern, row.beside, row.threads): row.as_json() for row in rows}
+    by_case = {(row["pattern"], row["compared_with"], row["threads"]): row for row in kept}
+    by_case |= {(row.pattern, row.compared_with, row.threads): row.as_json() for row in rows}
     about = {
         "machine": machine(),
         "versions": versions([OURS, "onnxruntime", "openvino", "torch", "numpy"]),
@@ -172,7 +182,7 @@ def summary(rows: Sequence[Row]) -> str:
     """The geometric mean of the ratios to the best engine of each pattern, and the largest."""
     best: dict[str, float] = {}
     for row in rows:
-        if row.beside in PEERS:
+        if row.compared_with in PEERS:
             best[row.pattern] = max(row.interval[1], best.get(row.pattern, -math.inf))
     if not best:
         return "no other engine"

@@ -38,10 +38,10 @@ SIDES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One model beside one other way to compile it."""
+    """One model compared with another way to compile it."""
 
     model: str
-    beside: str
+    compared_with: str
     threads: int
     estimate: Estimate
     microseconds: float
@@ -56,27 +56,27 @@ class Row:
     def __str__(self) -> str:
         low, ratio, high = self.ratios
         span = f"{ratio:5.2f} [{low:.2f} {high:.2f}]"
-        return f"{self.model:22} {self.microseconds:10.1f} us  {self.beside:9} {span}"
+        return f"{self.model:22} {self.microseconds:10.1f} us  {self.compared_with:9} {span}"
 
     def as_json(self) -> dict[str, Any]:
         """Without the blocks."""
         low, ratio, high = (round(each, 4) for each in self.ratios)
-        about = {"model": self.model, "beside": self.beside, "threads": self.threads}
+        about = {"model": self.model, "compared_with": self.compared_with, "threads": self.threads}
         return {**about, "us": round(self.microseconds, 1), "low": low, "ratio": ratio, "high": high}
 
 
 def measured(model: DevModel, threads: int, seconds: float) -> Iterator[Row]:
-    """``model`` beside each of :data:`SIDES`."""
+    """``model`` compared with each of :data:`SIDES`."""
     feeds = model.feeds()
     fused = gw.compile(model.path(), options=gw.CompileOptions(threads=threads))
     results = fused.run(feeds)
-    for beside, options in SIDES.items():
+    for compared_with, options in SIDES.items():
         other = gw.compile(model.path(), options=gw.CompileOptions(threads=threads, **options))
         for name, expected in other.run(feeds).items():
             np.testing.assert_allclose(results[name], expected, rtol=1e-2, atol=1e-3)
         blocks = Blocks({"before": _runs(other, feeds), "after": _runs(fused, feeds)}, threads)
         made = estimate(blocks, seconds)
-        yield Row(model.name, beside, threads, made, blocks.least_ns["after"] / 1e3)
+        yield Row(model.name, compared_with, threads, made, blocks.least_ns["after"] / 1e3)
 
 
 def _runs(model: gw.Model, feeds: Mapping[str, Any]) -> Callable[[int], None]:
@@ -90,12 +90,14 @@ def _runs(model: gw.Model, feeds: Mapping[str, Any]) -> Callable[[int], None]:
 def summary(rows: Sequence[Row]) -> str:
     """The geometric mean and the least of each side."""
     lines = []
-    for beside in SIDES:
-        ratios = {row.model: row.ratios[1] for row in rows if row.beside == beside}
+    for compared_with in SIDES:
+        ratios = {row.model: row.ratios[1] for row in rows if row.compared_with == compared_with}
         if ratios:
             least = min(ratios, key=ratios.__getitem__)
             mean = statistics.geometric_mean(ratios.values())
-            lines.append(f"{beside}: {mean:.3f} over {len(ratios)} models, least {ratios[least]:.3f} {least}")
+            lines.append(
+                f"{compared_with}: {mean:.3f} over {len(ratios)} models, least {ratios[least]:.3f} {least}"
+            )
     return "\n".join(lines)
 
 

@@ -39,7 +39,7 @@ OPSET: Final = 17
 ROUND_SECONDS: Final = 0.02
 HIDDEN: Final = 3584
 KEYS: Final = 4 * 128
-"""Four heads of keys, as many of values, beside 28 of queries."""
+"""Four heads of keys, as many of values, and 28 of queries."""
 INNER: Final = 18944
 ROWS: Final = (1, 16, 512, 2048)
 

@@ -60,8 +60,8 @@ class Figures:
     plain_ms: float
     served_ms: float
     graphwright_ms: float
-    beside_plain: Ratio
-    beside_graphwright: Ratio
+    compared_with_plain: Ratio
+    compared_with_graphwright: Ratio
     plain_mib: float
     served_mib: float
     plain_load_s: float
@@ -73,7 +73,7 @@ class Figures:
         """A line of the table."""
         return (
             f"{self.model:20} {self.plain_ms:9.3f} {self.served_ms:9.3f} {self.graphwright_ms:9.3f}"
-            f" {_text(self.beside_plain)} {_text(self.beside_graphwright)}"
+            f" {_text(self.compared_with_plain)} {_text(self.compared_with_graphwright)}"
             f" {self.plain_mib:7.0f} {self.served_mib:7.0f} {self.served_mib / self.plain_mib:6.2f}"
             f" {self.plain_load_s:6.2f} {self.served_load_s:6.2f} {self.command_s:6.1f} {self.error:8.1e}"
         )
@@ -171,7 +171,7 @@ def main() -> None:
 def report(found: Sequence[Figures]) -> None:
     """All models together."""
     for name in ("plain", "graphwright"):
-        ratios = [getattr(each, f"beside_{name}").median for each in found]
+        ratios = [getattr(each, f"compared_with_{name}").median for each in found]
         print(f"library / {name}: geometric mean {geometric_mean(ratios):.3f}, at most {max(ratios):.3f}")
     memory = max(each.served_mib / each.plain_mib for each in found)
     print(f"memory: at most {memory:.2f} of ONNX Runtime's")

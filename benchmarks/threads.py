@@ -139,15 +139,15 @@ def times(run: Run, threads: int, seconds: float, idle_us: float = 0) -> list[in
 
 
 def measure(run: Run, threads: int, seconds: float, idle_us: float = 0) -> dict[str, Any]:
-    """Percentiles in ns on one thread, on several (both in turns), and on several beside a neighbor."""
+    """Percentiles in ns on one thread, on several (both in turns), and on several next to a busy neighbor."""
     one: list[int] = []
     many: list[int] = []
     for _ in range(5):
         one += times(run, 1, seconds / 5, idle_us)
         many += times(run, threads, seconds / 5, idle_us)
     with busy(usable_cores(threads)[0]):
-        beside = times(run, threads, seconds, idle_us)
-    found = {"one": one, "quiet": many, "busy": beside}
+        disturbed = times(run, threads, seconds, idle_us)
+    found = {"one": one, "quiet": many, "busy": disturbed}
     return {name: _percentiles(taken) for name, taken in found.items()}
 
 

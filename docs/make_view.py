@@ -19,7 +19,7 @@ PAGE = "graphwright.page"
 
 
 def main() -> None:
-    """Write the picture: a region of an encoder of twelve layers, beside the model's own nodes."""
+    """Write the picture: a region of an encoder of twelve layers, next to the model's own nodes."""
     with tempfile.TemporaryDirectory() as folder, browser() as tab:
         page = Path(folder) / "page.html"
         gw.draw(encoder(12), "encoder").save(page)

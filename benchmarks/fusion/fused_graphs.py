@@ -18,10 +18,10 @@ HINT: Final = "graphwright.fuse"
 
 @dataclass(frozen=True)
 class Pattern:
-    """A graph as ONNX text, the shapes of its weights, and goals: ratios beside ops apart and the peer.
+    """A graph as ONNX text, the shapes of its weights, and goals: ratios to separate ops and to the peer.
 
-    ``whole``: the graph that a bound is set beside, in place of its ops apart; its outputs have other names.
-    ``rule``: a fusion rule without which the pattern is compiled to be set beside as well.
+    ``whole``: the graph that a bound is compared with, instead of separate ops; its outputs have other names.
+    ``rule``: a fusion rule; the pattern is also compared with a compilation without it.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Pattern:
         return self._model(self.text)
 
     def other(self) -> onnx.ModelProto:
-        """What it is set beside."""
+        """What it is compared with."""
         return self._model(self.whole) if self.whole else apart(self.model())
 
     def _model(self, text: str) -> onnx.ModelProto:
@@ -65,9 +65,9 @@ def _rows(rows: int, columns: int, body: str) -> str:
     )
 
 
-def _upsampled(mode: str, below: int, beside: int, features: int, side: int) -> Pattern:
-    """An image of ``below`` channels and half the side joins one of ``beside`` channels."""
-    half, joined = side // 2, below + beside
+def _upsampled(mode: str, below: int, joined_with: int, features: int, side: int) -> Pattern:
+    """An image of ``below`` channels and half the side joins one of ``joined_with`` channels."""
+    half, joined = side // 2, below + joined_with
     inputs = f"float[1,8,{half},{half}] a, float[1,8,{side},{side}] b"
     result = f"float[1,{features},{side},{side}]"
     text = f"""({inputs}) => ({result} y) <float[4] scales = {{1, 1, 2, 2}}> {{
@@ -76,7 +76,7 @@ def _upsampled(mode: str, below: int, beside: int, features: int, side: int) -> 
     }}"""
     weights = {
         "wa": (below, 8, 1, 1),
-        "wb": (beside, 8, 1, 1),
+        "wb": (joined_with, 8, 1, 1),
         "w": (features, joined, 1, 1),
         "bias": (features,),
     }

@@ -187,7 +187,7 @@ def in_place() -> onnx.ModelProto:
 
 
 def copied_output() -> onnx.ModelProto:
-    """An output that is an input, beside one that is computed."""
+    """An output that is an input, and one that is computed."""
     nodes = [_node("MatMul", "x w", "y"), _node("Identity", "x", "same")]
     return _model(nodes, {"x": (8, 16)}, ["y", "same"], {"w": _weights(1, 16, 16)})
 

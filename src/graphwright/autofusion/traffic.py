@@ -13,7 +13,7 @@ from graphwright.records import dataclass
 @dataclass(frozen=True)
 class Traffic:
     """``launches``: nodes that do more than to give memory another shape. ``activation_bytes``: what they
-    read and write beside weights; sizes that are open count as :func:`graphwright.cost.nominal.nominal` says.
+    read and write, excluding weights; dynamic sizes count as :func:`graphwright.cost.nominal.nominal` says.
     """
 
     nodes: int

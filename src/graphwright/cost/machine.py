@@ -3,7 +3,7 @@
 The table is fixed, so that a model compiles to the same bytes on every machine, unless the user has
 calibrated (``cost/calibration.py``). It decides between kernels and layouts, and how launches are split among
 threads. Rates are those of one core of an AMD Zen 4 server CPU at 3.7 GHz, measured with ``python -m
-benchmarks.limits``, which prints them beside this table. Decisions depend on ratios of rates, which differ
+benchmarks.limits``, which prints them next to this table. Decisions depend on ratios of rates, which differ
 less between machines than the rates themselves.
 """
 

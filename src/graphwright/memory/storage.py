@@ -273,7 +273,7 @@ class _Assigner:
         """
         region, moves = step.node.regions[0], BlockMoves()
         self._put(
-            loop.number, Location(Memory(Storage.ARENA, loop.number.bytes, f"{step.node.location} run"))
+            loop.number, Location(Memory(Storage.ARENA, loop.number.bytes, f"{step.node.location} iteration"))
         )
         for outer, inner in loop.shared:
             self._put(inner, self.locations[outer])

@@ -47,7 +47,7 @@ class OrtDevice:
         return int(OrtDeviceMemoryType.DEFAULT)
 
     def _get_c_device(self) -> OrtDevice:
-        """The native device, which some scripts hand on."""
+        """The native device, which some scripts pass on."""
         return self
 
     @staticmethod

@@ -89,7 +89,7 @@ def set_global_thread_pool_sizes(*counts: int) -> None:
 
 
 def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: object = None) -> None:
-    """Does nothing: graphwright needs no libraries beside its own."""
+    """Does nothing: graphwright needs no libraries except its own."""
 
 
 def create_and_register_allocator(*_: object) -> None:

@@ -21,7 +21,7 @@ _LONGEST_VALUE = 8192
 
 
 class _Fields:
-    """Fields whose types are those of their defaults, and text entries beside them."""
+    """Fields whose types are those of their defaults, and text entries in addition."""
 
     def __init__(self) -> None:
         self._entries: dict[str, str] = {}
@@ -206,7 +206,7 @@ class SessionOptions(_Fields):
         """Does nothing, as :meth:`add_provider`."""
 
     def set_ep_context_data_read_func(self, read: object) -> None:
-        """Does nothing: no provider here keeps compiled parts beside a model."""
+        """Does nothing: no provider here keeps compiled parts with a model."""
 
     def clear_ep_context_data_read_func(self) -> None:
         """Does nothing, as :meth:`set_ep_context_data_read_func`."""

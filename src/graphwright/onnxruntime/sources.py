@@ -91,8 +91,8 @@ def serve(source: Source, given: SessionOptions, options: Options) -> Served:
     if holds_package(source):
         model = gw.load(source, options=options)
         return Served(model, signature.of_package(model), options)
-    beside = Path.cwd() if isinstance(source, bytes) else None
-    opened = open_model(source, options.external_data or beside)
+    folder = Path.cwd() if isinstance(source, bytes) else None
+    opened = open_model(source, options.external_data or folder)
     override(opened.model, given.overrides())
     model = gw.compile(opened, options=options)
     about = signature.of_file(model, opened.model)

@@ -28,7 +28,7 @@ class OrtValue:
 
     @property
     def _ortvalue(self) -> OrtValue:
-        """The native value, which ONNX Runtime's Python class wraps and some scripts hand on."""
+        """The native value, which ONNX Runtime's Python class wraps and some scripts pass on."""
         return self
 
     def _get_c_value(self) -> OrtValue:

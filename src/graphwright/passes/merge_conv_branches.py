@@ -117,15 +117,15 @@ def _branch(m: Match, pattern: P[Conv], weights: Const, bias: Opt) -> _Branch | 
     return _Branch(op, w, np.zeros(len(w)) if shift is None else shift)
 
 
-def _identity(m: Match, beside: _Branch) -> _Branch | str:
-    """The normalization of an image as a convolution with one tap, and the groups of ``beside``."""
-    channels, (cout, cin) = m[X].type.dims[1], beside.weights.shape[:2]
-    if channels != cout or cin * beside.op.group != cout:
+def _identity(m: Match, other: _Branch) -> _Branch | str:
+    """The normalization of an image as a convolution with one tap, and the groups of ``other``."""
+    channels, (cout, cin) = m[X].type.dims[1], other.weights.shape[:2]
+    if channels != cout or cin * other.op.group != cout:
         return "the convolution changes the number of channels"
     factor, shift = m.op(NORMALIZED).affine(*map(m.array, (SCALE, SHIFT, MEAN, VARIANCE)))
-    weights = np.zeros((cout, cin, *(1,) * len(beside.kernel)))
-    weights[(np.arange(cout), np.arange(cout) % cin)] = factor.reshape(-1, *(1,) * len(beside.kernel))
-    return _Branch(Conv(group=beside.op.group), weights, shift)
+    weights = np.zeros((cout, cin, *(1,) * len(other.kernel)))
+    weights[(np.arange(cout), np.arange(cout) % cin)] = factor.reshape(-1, *(1,) * len(other.kernel))
+    return _Branch(Conv(group=other.op.group), weights, shift)
 
 
 def _sum(m: Match) -> _Sum | str:

@@ -23,7 +23,7 @@ from graphwright.torch.reports import GraphReport
 
 @dataclass(frozen=True)
 class OperatorResult:
-    """The results of one operator of a run: ``line`` is the user's source line, and ``by_pytorch`` tells
+    """The results of one operator of a run: ``line`` is the user's source line, and ``by_pytorch`` says
     whether PyTorch ran the operator instead of graphwright.
     """
 

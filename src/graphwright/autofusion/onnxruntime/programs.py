@@ -111,9 +111,9 @@ def program_module(module: Module, node: Node, demands: Sequence[Constraint] = (
     inputs = _bind_constants(main, node)
     for fused in [each for each in main if isinstance(each.op, Fused)]:
         inline_region(fused, region_of(fused), [value for value in fused.inputs if value is not None])
-    told = bound_by(main.inputs, ())
+    bound = bound_by(main.inputs, ())
     known = module.symbols.copy()
-    constraints = dict.fromkeys(c for c in (*known.constraints, *demands) if c.names <= told)
+    constraints = dict.fromkeys(c for c in (*known.constraints, *demands) if c.names <= bound)
     copy.symbols = replace(known, constraints=constraints)
     copy.symbols.assume_nothing()
     return ProgramModule(copy, inputs)

@@ -45,10 +45,10 @@ def stage_model(stack: ExitStack, model: OnnxModel, path: Path, *, external: boo
         file.writelines(_wire(model))
         file.flush()
         return [path]
-    beside = path.with_name(f"{path.name}.data")
+    weights_path = path.with_name(f"{path.name}.data")
     proto = onnx.ModelProto()
     proto.CopyFrom(model.proto)
-    main, data = (stack.enter_context(whole_file(each)) for each in (path, beside))
+    main, data = (stack.enter_context(whole_file(each)) for each in (path, weights_path))
     end = 0
     for tensor in proto.graph.initializer:
         array = model.weights[tensor.name]
@@ -61,11 +61,11 @@ def stage_model(stack: ExitStack, model: OnnxModel, path: Path, *, external: boo
         end = start + len(content)
         tensor.CopyFrom(tensor_header(array, tensor.name))
         tensor.data_location = onnx.TensorProto.EXTERNAL
-        _locate(tensor, [("location", beside.name), ("offset", start), ("length", len(content))])
+        _locate(tensor, [("location", weights_path.name), ("offset", start), ("length", len(content))])
     main.write(proto.SerializeToString(deterministic=True))
     main.flush()
     data.flush()
-    return [path, beside]
+    return [path, weights_path]
 
 
 def _is_outside(array: Array) -> bool:

@@ -167,7 +167,7 @@ def _checked(model: onnx.ModelProto, shown: str, head: bytes, size: int = 1) -> 
 
 
 def _not_onnx(head: bytes, size: int, shown: str, reason: str, hint: str) -> ModelError:
-    """An error that tells what kind of file begins with ``head``, or ``reason`` if that is not known."""
+    """An error that says what kind of file begins with ``head``, or ``reason`` if that is not known."""
     kind = kind_of(head, size)
     if kind is not None and kind is not ONNX:
         return ModelError(

@@ -139,7 +139,7 @@ typedef struct {
 
 /* Few rows share blocks of columns: they may share cache lines of src or of dst. */
 static blocking plain_blocks(const int64_t *n, int64_t size, int contiguous) {
-    const int64_t beside = !contiguous && n[0] <= FEW ? n[0] : 1, most = BLOCK_BYTES / (size * beside);
+    const int64_t together = !contiguous && n[0] <= FEW ? n[0] : 1, most = BLOCK_BYTES / (size * together);
     int64_t cols = n[1] < most ? n[1] : most, rows = BLOCK_BYTES / (cols * size);
     return (blocking){{rows, cols}, {(n[0] + rows - 1) / rows, (n[1] + cols - 1) / cols}, 0, 1};
 }

@@ -18,7 +18,7 @@ from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 _SPARE: Final = 256
-"""The least additional room beside the k best, so that cutting costs little per element."""
+"""The least space in addition to the k best elements: with more space, others are discarded less often."""
 
 
 class Kind(IntEnum):

@@ -45,7 +45,7 @@ class Inverse(Op):
         sizes.
 
         ``done`` are the rows that have been the pivot. Each step makes the first column of all other rows 0,
-        and then drops it, so that the inverse remains of the matrix and the identity beside it.
+        and then drops it, so that the inverse remains of the matrix and the identity next to it.
         """
         rank, size = rank_of(x), x.type.dims[-1]
         if not isinstance(size, int) or not 0 < size <= MAX_STEPS:

@@ -57,7 +57,7 @@ class LRN(BlockedForm, Op):
             return f"{node.output.type} has no channel-blocked layout"
         channels = node.output.type.dims[1]
         if isinstance(channels, int) and self.size > 2 * channels:
-            return "its window is wider than the channels"  # the kernel would add the zeros beside them
+            return "its window is wider than the channels"  # the kernel would add the zeros after them
         return Blocked(only=True)
 
     @quiet

@@ -180,7 +180,7 @@ class _Attention:
     def _pad_mask(self, mask: Any) -> Any:
         """A mask may be shorter than the number of keys; the remaining keys are masked out.
 
-        With dynamic sizes, masks are as long as the keys, except beside the lengths of a cache.
+        With dynamic sizes, masks are as long as the keys, except with the lengths of a cache.
         """
         last, keys = mask.type.dims[-1], self.keys
         dynamic = not isinstance(last, int) or not isinstance(keys, int)

@@ -142,7 +142,7 @@ class TierUp(Executor):
     # -- variants -------------------------------------------------------------------------------------------
 
     def _check_process(self) -> None:
-        """Starts anew in a forked child."""
+        """Starts again in a forked child."""
         if self._process != os.getpid():
             self._start_process()
             for seen in list(self._seen.values()):

@@ -12,7 +12,7 @@ typedef struct {
     atomic_int taken; /* threads that asked for a slot, perhaps more than there are slots */
     pthread_t threads[GW_MAX_THREADS];
     atomic_bool awake[GW_MAX_THREADS]; /* in the run, and does not wait for work */
-    atomic_int inside;                 /* threads in the run beside the caller's */
+    atomic_int inside;                 /* threads in the run in addition to the caller's */
     _Alignas(128) atomic_uint departures;
 } gw_hosted;
 

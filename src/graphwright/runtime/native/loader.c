@@ -39,7 +39,7 @@ static bool write_all(int file, const char *data, size_t size) {
 
 /* glibc identifies loaded objects by their paths, and numbers of file descriptors are reused. So each load
    spells its path differently: one '/' or '/.' for each bit of a serial number and of the address of the
-   serial number, which tells apart several copies of this runtime in a process. */
+   serial number, which distinguishes several copies of this runtime in a process. */
 static void own_path(char *path, size_t size, int file) {
     static atomic_uint serial;
     size_t end = (size_t)snprintf(path, size, "/proc/self/fd");

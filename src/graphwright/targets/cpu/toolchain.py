@@ -44,7 +44,7 @@ DEBUG_FLAGS: Final = ("-g", "-fno-omit-frame-pointer")
 _MESSAGE_LIMIT: Final = 4000
 _OBJECT: Final = "kernel.so"
 _SOURCE: Final = "graphwright.kernel.c"
-"""The name of generated sources, which tells them from users' files in messages of the compiler."""
+"""The name of generated sources, which distinguishes them from users' files in messages of the compiler."""
 
 
 @dataclass(frozen=True)

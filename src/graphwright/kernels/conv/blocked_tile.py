@@ -13,7 +13,7 @@ adjacent channels in the 32 bits of an f32 (``library/pairs.h``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from graphwright.cost.machine import FMA_SUMS
@@ -39,9 +39,6 @@ _WEIGHTS_AHEAD: Final = 1024
 
 _FOLDED: Final = (1, 3, 5, 6)
 """One in this many pixels is broadcast by the FMAs, in tiles of 1, 2, ... output blocks."""
-
-STEPS: Final = (1, 2)
-"""The strides between adjacent pixels' first taps, in columns, for which there are tiles."""
 
 
 @dataclass(frozen=True)
@@ -79,67 +76,9 @@ class Family:
         """The bytes between pixels of the input."""
         return 4 * self.lanes * self.step
 
-
-def widest(isa: Isa) -> tuple[int, ...]:
-    """The most pixels of a tile with 1, 2, ... output blocks, such that accumulators, weights and one pixel
-    fill the registers. Nearly square tiles need the fewest loads.
-    """
-    return (14, 14, 9, 6) if isa.vector_bytes == 64 else (8, 6, 4)
-
-
-def _tiles(isa: Isa) -> list[Tile]:
-    """The tiles of every width up to :func:`widest`."""
-    most = enumerate(widest(isa), 1)
-    return [Tile(pixels, blocks) for blocks, width in most for pixels in range(1, width + 1)]
-
-
-def families(isa: Isa) -> str:
-    """``static const tile_fn blocked[step - 1][blocks - 1][pixels]`` and ``planar``, with their functions."""
-    return "\n".join(_kind(isa, kind, lanes) for kind, lanes in (("blocked", isa.lanes), ("planar", 1)))
-
-
-def pair_families(isa: Isa) -> str:
-    """The tables ``pairs`` (for CPUs with AVX512-BF16) and ``halves`` (for all), like :func:`families`."""
-    families = [Family(isa, isa.lanes, step, pairs=True) for step in STEPS]
-    halves = _table(
-        "halves", families, [_halves(family, tile) for family in families for tile in _tiles(isa)], _halved
-    )
-    if isa.vector_bytes < 64:
-        return halves
-    return halves + _table(
-        "pairs", families, [_Assembly(f, t).text() for f in families for t in _tiles(isa)], _name
-    )
-
-
-def _kind(isa: Isa, kind: str, lanes: int) -> str:
-    families = [Family(isa, lanes, step) for step in STEPS]
-    return _table(kind, families, [_Assembly(f, t).text() for f in families for t in _tiles(isa)], _name)
-
-
-def _table(
-    kind: str, families: Sequence[Family], texts: Sequence[str], name: Callable[[Family, Tile], str]
-) -> str:
-    entries = (
-        f"    [{family.step - 1}][{tile.blocks - 1}][{tile.pixels}] = {name(family, tile)},"
-        for family in families
-        for tile in _tiles(family.isa)
-    )
-    table = f"static const tile_fn {kind}[STEPS][MAX_BLOCKS][WIDEST + 1] = {{"
-    return "\n".join([*texts, table, *entries, "};", ""])
-
-
-def _halves(family: Family, tile: Tile) -> str:
-    """A tile of pairs for CPUs without instructions for pairs."""
-    size = f"{tile.pixels}, {tile.blocks}, {family.step}"
-    return f"static void {_halved(family, tile)}(const struct tile *t) {{ tile_of_halves(t, {size}); }}"
-
-
-def _halved(family: Family, tile: Tile) -> str:
-    return f"halves_{_name(family, tile)}"
-
-
-def _name(family: Family, tile: Tile) -> str:
-    return f"{family.name}_{tile.pixels}x{tile.blocks}"
+    def tile_name(self, tile: Tile) -> str:
+        """The C name of the function of ``tile``."""
+        return f"{self.name}_{tile.pixels}x{tile.blocks}"
 
 
 _FIELDS: Final = (
@@ -166,7 +105,7 @@ _BLOCKS: Final = ("(%%rax)", "(%%rax,%%rdx,4)", "(%%rax,%%rdx,8)", f"(%%rax,{_TR
 
 
 @dataclass(frozen=True)
-class _Assembly:
+class TileAssembly:
     """Generates the function of one tile."""
 
     family: Family
@@ -199,12 +138,13 @@ class _Assembly:
         return [register(self.family.isa, i) for i in range(first, register_count(self.family.isa))]
 
     def text(self) -> str:
+        """The function."""
         code = [*self.start(), *self.products(), *self.finish()]
         offsets = ", ".join(f'[{field}] "i"(offsetof(struct tile, {field}))' for field in _FIELDS)
         clobbers = ", ".join(f'"{name}"' for name in (*_REGISTERS, "cc", "memory"))
         return "\n".join(
             [
-                f"{PAIR_TARGET * self.family.pairs}static void {_name(self.family, self.tile)}"
+                f"{PAIR_TARGET * self.family.pairs}static void {self.family.tile_name(self.tile)}"
                 "(const struct tile *t) {",
                 "    __asm__ volatile(",
                 *(f'        "{line}\\n"' for line in code),

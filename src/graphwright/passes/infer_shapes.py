@@ -9,7 +9,6 @@ from functools import partial
 
 from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.builtin.constant import Constant
-from graphwright.ir.builtin.fail import Fail
 from graphwright.ir.builtin.require import Require
 from graphwright.ir.free_symbols import symbols_in, symbols_named
 from graphwright.ir.graph import Graph, Module, Node, Value
@@ -20,6 +19,7 @@ from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.symbols import Constraint, Dim, Expr, names_in
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
+from graphwright.passes.failing_branches import failing_region, refresh_failing
 from graphwright.passes.fixed_sizes import apply_substitutions, fixed_size, refined_symbols
 from graphwright.records import dataclass, field
 
@@ -124,7 +124,7 @@ class ShapeInference:
         """Infers ``node`` and its regions from the facts of its operands."""
         table = self.module.symbols
         failed: dict[Graph, tuple[Diagnostic, ...]] = {}
-        self.refresh_failing(node)
+        self.modified |= refresh_failing(node)
         try:
             node = self.fold_operands(node)
             found = widen_carried_types(node, self.facts, self.module)
@@ -144,7 +144,8 @@ class ShapeInference:
         for value, fact in zip(node.outputs, inferred, strict=True):
             self.learn(value, fact, fresh)
         self.forget_unused(fresh, node)
-        if self.refresh_failing(node):
+        if refresh_failing(node):
+            self.modified = True
             self.node(node)
             return
         if before == after:
@@ -243,28 +244,6 @@ class ShapeInference:
         self.record.did("branches that cannot run")
         self.node(node)
 
-    def refresh_failing(self, node: Node) -> bool:
-        """Gives failing branches the output types that are now known from the other branches. Returns whether
-        any changed.
-        """
-        if not node.regions:
-            return False
-        failing = [r for r in node.regions if len(r) == 1 and all(isinstance(n.op, Fail) for n in r)]
-        sound = next((r for r in node.regions if r not in failing), None)
-        if sound is None:
-            return False
-        types = tuple(value.type for value in sound.outputs)
-        changed = False
-        for region in failing:
-            (stub,) = region
-            if stub.op != Fail(types):
-                stub.op = Fail(types)
-                for value, type in zip(stub.outputs, types, strict=True):
-                    value.type = type
-                changed = True
-        self.modified |= changed
-        return changed
-
     def fold_operands(self, node: Node) -> Node:
         """``node``, or the node that replaces it after :meth:`Op.fold_operands`."""
         if type(node.op).fold_operands is Op.fold_operands:
@@ -322,17 +301,6 @@ class ShapeInference:
         for constraint in list(table.constraints):
             if not unused.isdisjoint(constraint.names):
                 del table.constraints[constraint]
-
-
-def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnostic) -> Graph:
-    """A region with the inputs of ``region`` that fails when it runs; its outputs have ``types``."""
-    failing = Graph(region.name)
-    for value in region.inputs:
-        failing.add_input(value.type, value.name)
-    location = f"{reason.where}: {reason.message}"
-    node = failing.append(Node(Fail(tuple(types)), (), types, sources=(location,)))
-    failing.set_outputs(node.outputs, region.output_names)
-    return failing
 
 
 def _merged(

@@ -20,6 +20,7 @@ from graphwright.ir.graph import Module
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import F16, F32, tensor
 from graphwright.kernels.candidates import registry
+from graphwright.kernels.candidates.attempt import attempt
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.write import source_modules
@@ -84,9 +85,8 @@ def test_the_candidate_launches_the_kernel(kernel: Any, isa: Isa) -> None:
     builder, (x,) = new_graph(module, "main", [("x", tensor(F32, symbol("N"), 5))])
     node = builder(LeakyRelu(alpha=0.5), x).producer
     context = Context(CpuTarget(isa), module.constants, module.symbols)
-    (found,) = (
-        made for c in registry.candidates_of(node) if isinstance(made := context.attempt(c, node), Run)
-    )
+    made = [attempt(candidate, node, context)[0] for candidate in registry.candidates_of(node)]
+    (found,) = (each for each in made if isinstance(each, Run))
     (launch,) = found.launches
     assert isinstance(launch, Launch) and launch.operands == (x, node.output)
     sizes = {"N": 37}

@@ -9,6 +9,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.graph import Node
 from graphwright.ir.op.plugin_ops import is_plugin_op
 from graphwright.ir.symbols import Dim
+from graphwright.kernels.candidates.attempt import attempt
 from graphwright.kernels.candidates.context import Candidate, Context
 from graphwright.kernels.candidates.generated import GENERATED, Addition
 from graphwright.kernels.candidates.registry import candidates_of
@@ -152,10 +153,8 @@ def _name(launch: Launch | Copy, kept: bool) -> str:
 
 def _offer(candidate: Candidate, node: Node, context: Context) -> Offer | str:
     """The offer of ``candidate`` for ``node``, with its additions to the generated kernels undone."""
-    mark, outer = context.generated.mark(), context.weighed
-    context.weighed = []
-    found = context.attempt(candidate, node)
-    weighed, context.weighed = tuple(context.weighed), outer
+    mark = context.generated.mark()
+    found, weighed = attempt(candidate, node, context)
     additions = context.generated.take_back(mark)
     return found if isinstance(found, str) else Offer(found, additions, weighed=weighed)
 

@@ -1,9 +1,10 @@
-"""The context in which kernel candidates work."""
+"""The context in which kernel candidates work: what they can ask for."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -16,14 +17,13 @@ from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.op import Array, ConstRef
-from graphwright.ir.op.plugin_ops import guarded, is_plugin_op, plugin_of
+from graphwright.ir.op.plugin_ops import guarded, is_plugin_op
 from graphwright.ir.symbols import SymbolTable
 from graphwright.ir.types import DType, Layout, TensorType, dtype_of
 from graphwright.kernels.candidates.generated import GeneratedKernels, KernelCost
 from graphwright.kernels.candidates.truth_bytes import on_bytes
-from graphwright.kernels.checks import checked_candidate
 from graphwright.kernels.kernel_choice import NotTaken
-from graphwright.kernels.launch import Alias, Copy, Launch, Run
+from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.layout.transform import pack_jobs, packed_shape
 from graphwright.passes.cse import nodes_key
@@ -39,8 +39,8 @@ class Unsupported(Exception):
 
 @dataclass
 class Context:
-    """The context of candidates: the target, the constant pool, the symbols, and the kernels generated so
-    far.
+    """The context of a candidate: the target, the constant pool, the symbols, and the kernels generated so
+    far, which all candidates share; and what this candidate has asked for.
     """
 
     target: Target
@@ -51,73 +51,33 @@ class Context:
     choices: Choices = NOTHING_MEASURED
     chosen: list[object] = field(default_factory=list)
     """The choices made so far with their alternatives, for the report and for tuning."""
-    weighed: list[NotTaken] = field(default_factory=list)
-    """The alternatives that the current candidate considered and did not take."""
     _packed: dict[Value, dict[Layout, Value]] = field(default_factory=dict)
     _derived: dict[tuple[Value, str], Value] = field(default_factory=dict)
-    _prepared: list[Launch] = field(default_factory=list)
-    _temporaries: list[Value] = field(default_factory=list)
-    _graph: Graph | None = None
-    _plugin: str = ""
-    """The plugin whose candidate is being tried; constants that it derives are not shared with others."""
+    weighed: list[NotTaken] = field(default_factory=list)
+    """The alternatives that the candidate considered and did not take."""
+    prepared: list[Launch] = field(default_factory=list)
+    """The launches that run before those that the candidate returns."""
+    temporaries: list[Value] = field(default_factory=list)
+    graph: Graph | None = None
+    """The graph of the node, which gets new constants."""
+    plugin: str = ""
+    """The plugin of the candidate; constants that it derives are not shared with others."""
 
     @property
     def isa(self) -> Isa:
         """The ISA of the kernel library. Raises Unsupported for a target that cannot run its kernels."""
-        return self._isa.on(self.target.machine)
-
-    @property
-    def _isa(self) -> Isa:
         if not self.target.library:
-            raise Unsupported(self._without_library)
-        return ISAS[self.target.library]
+            raise Unsupported(without_library(self.target))
+        return ISAS[self.target.library].on(self.target.machine)
 
-    @property
-    def _without_library(self) -> str:
-        return f"no kernel of the library runs on {self.target.name}"
-
-    def attempt(self, candidate: Candidate, node: Node) -> Run | Alias | str:
-        """The result of ``candidate`` for ``node``, with the launches that prepare its operands first."""
-        if node.graph is not None:
-            self._graph = node.graph
-        outer = self._prepared, self._temporaries
-        self._prepared, self._temporaries = [], []
-        try:
-            found = self._result(candidate, node)
-        except Unsupported as reason:
-            found = str(reason)
-        if isinstance(found, Run) and self._temporaries:
-            launches = (*self._prepared, *found.launches)
-            found = Run(launches, temporaries=(*self._temporaries, *found.temporaries))
-        self._prepared, self._temporaries = outer
-        if isinstance(found, Run) and not self.target.library and any(map(_is_of_library, found.launches)):
-            return self._without_library
-        return found
-
-    def _result(self, candidate: Candidate, node: Node) -> Run | Alias | str:
-        if not is_plugin_op(candidate):
-            found = candidate(node, self)
-            return Run((found,)) if isinstance(found, Launch) else found
-        if not self.target.library:
-            return f"C code of plugins cannot run on {self.target.name}"
-        self._plugin = f"{plugin_of(candidate)}: "
-        try:
-            return checked_candidate(
-                lambda: self._plugin_result(candidate, node),
-                candidate,
-                node,
-                self._temporaries,
-                self.target.machine,
-            )
-        finally:
-            self._plugin = ""
-
-    def _plugin_result(self, candidate: Candidate, node: Node) -> CandidateResult:
-        """The result of a plugin's ``candidate``; a request that the context rejects counts as a reason."""
-        try:
-            return candidate(node, self)
-        except Unsupported as reason:
-            return str(reason)
+    def inner(self, node: Node, plugin: str) -> Context:
+        """The context of a candidate of ``plugin`` for ``node``: it shares what all candidates share, and has
+        asked for nothing.
+        """
+        own, graph = copy(self), self.graph if node.graph is None else node.graph
+        own.graph, own.plugin = graph, plugin or self.plugin
+        own.weighed, own.prepared, own.temporaries = [], [], []
+        return own
 
     def choose(self, kind: str, node: Node, alternatives: Sequence[str], *details: Hashable) -> str:
         """Chooses one of ``alternatives``, all valid, to compute ``node``; the predicted one is first.
@@ -152,7 +112,7 @@ class Context:
     def temporary(self, type: TensorType, name: str, layout: Layout | None = None) -> Value:
         """A temporary value, whose memory is private to the current node."""
         value = Value(type, name, layout)
-        self._temporaries.append(value)
+        self.temporaries.append(value)
         return value
 
     def table(self, array: Array, name: str) -> Value:
@@ -160,7 +120,7 @@ class Context:
         return self._constant(self.constants.add(array), TensorType(dtype_of(array), array.shape), name)
 
     def _constant(self, ref: ConstRef, type: TensorType, name: str) -> Value:
-        graph = self._graph
+        graph = self.graph
         if graph is None:
             raise ValueError("no candidate is being tried")
         node = Node(Constant(ref, type), (), [type], name=name)
@@ -168,8 +128,8 @@ class Context:
         return node.output
 
     def prepare(self, launch: Launch) -> None:
-        """Runs ``launch`` before the launches that the current candidate returns."""
-        self._prepared.append(launch)
+        """Runs ``launch`` before the launches that the candidate returns."""
+        self.prepared.append(launch)
 
     def constant(self, value: Value | None) -> Array | None:
         """The elements of ``value`` if it is a row-major constant, else None."""
@@ -217,7 +177,7 @@ class Context:
 
         ``shape`` and ``dtype`` are those of the result; the dtype is by default that of ``value``.
         """
-        kind = self._plugin + kind
+        kind = f"{self.plugin}: {kind}" if self.plugin else kind
         if (value, kind) not in self._derived:
             array, ref = self._source(value)
             type = TensorType(dtype or value.type.dtype, shape)
@@ -238,8 +198,9 @@ class Context:
         return [constant for constant in self._packed.get(value, {}).values() if constant.type == value.type]
 
 
-def _is_of_library(launch: Launch | Copy) -> bool:
-    return isinstance(launch, Launch) and not launch.kernel.module
+def without_library(target: Target) -> str:
+    """Why no kernel of the library computes a node."""
+    return f"no kernel of the library runs on {target.name}"
 
 
 def _filled(out: Array, array: Array, fill: Callable[[Array, Array], None]) -> None:

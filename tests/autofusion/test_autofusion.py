@@ -199,6 +199,29 @@ def test_axes_without_elements_are_moved(shape: tuple[int, int, int]) -> None:
     np.testing.assert_array_equal(fused.run(None, feed)[0], feed["x"].reshape(1, 1, shape[0], shape[2]))
 
 
+@pytest.mark.parametrize("batch", [2, 0])
+def test_axes_of_size_1_are_inserted_and_removed_in_empty_batches(batch: int) -> None:
+    """Engines infer no size of -1 beside a copied size that is 0."""
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]> g (float[n, s, 4] x)
+        => (float[n, s, 4] y, float[n, 1, s, 4] z)
+        <int64[2] head = {1, 4}, int64[1] width = {4}> {
+            sizes = Shape <start = 0, end = 2> (x)
+            split = Concat <axis = 0> (sizes, head)
+            merged = Concat <axis = 0> (sizes, width)
+            heads = Reshape (x, split)
+            first = Transpose <perm = [0, 2, 1, 3]> (heads)
+            z = Exp (first)
+            back = Transpose <perm = [0, 2, 1, 3]> (z)
+            y = Reshape (back, merged)
+        }""")
+    fused = session(autofuse(source).model.with_weights())
+    x = RNG.normal(size=(batch, 3, 4)).astype(np.float32)
+    y, z = fused.run(None, {"x": x})
+    np.testing.assert_allclose(y, np.exp(x), rtol=1e-6)
+    np.testing.assert_allclose(z, np.exp(x)[:, np.newaxis], rtol=1e-6)
+
+
 def test_a_loop_that_runs_once_on_values_of_unknown_rank_is_inlined() -> None:
     source = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 17]> g (float[a, b] x, int64[r] sizes) => (y, rows)

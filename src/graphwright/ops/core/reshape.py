@@ -134,7 +134,8 @@ def _import(i: Importer) -> Any:
 
 def _export(e: Exporter, op: Reshape, x: Value, *shape: Value) -> Any:
     """Writes a symbolic size as 0 if it is that of the same axis of the input, and the only remaining one as
-    -1. If more remain, all sizes are as they are: one of them may be 0 in a run, which copies no axis.
+    -1, unless a copied size may be 0 in a run, beside which engines infer none. Otherwise inserts or removes
+    axes of size 1, or writes all sizes as they are: one of them may be 0 in a run, which copies no axis.
     """
     if op.shape is None:
         return e.emit("Reshape", x, *shape, allowzero=op.allow_zero)
@@ -145,11 +146,28 @@ def _export(e: Exporter, op: Reshape, x: Value, *shape: Value) -> Any:
     if not op.allow_zero or 0 not in dims:
         dims = [0 if isinstance(d, Expr) and known[k : k + 1] == (d,) else d for k, d in enumerate(dims)]
         computed = [k for k, d in enumerate(dims) if isinstance(d, Expr)]
-        if len(computed) == 1 and -1 not in dims:
-            dims[computed[0]] = -1
-        if len(computed) < 2 or -1 in dims:
+        if len(computed) == 1 and not {-1, 0} & set(dims):
+            dims[computed[0]], computed = -1, []
+        if not computed or -1 in dims:
             return e.emit("Reshape", x, e.sizes(dims))
+    if (inserted := _inserted(known, exact)) is not None:
+        return e.emit("Unsqueeze", x, e.sizes(inserted))
+    if (removed := _inserted(exact, known)) is not None:
+        return e.emit("Squeeze", x, e.sizes(removed))
     return e.emit("Reshape", x, e.sizes(exact), allowzero=1)
+
+
+def _inserted(dims: Sequence[Dim], target: Sequence[Dim]) -> list[Dim] | None:
+    """The axes of size 1 that ``target`` has in addition to ``dims``; None if that is not all."""
+    rest, axes = list(dims), list[Dim]()
+    for axis, size in enumerate(target):
+        if rest and size == rest[0]:
+            rest.pop(0)
+        elif size == 1:
+            axes.append(axis)
+        else:
+            return None
+    return None if rest else axes
 
 
 Reshape.to_onnx = _export

@@ -52,7 +52,7 @@ def sources(names: list[str]) -> dict[str, tuple[Callable[[], Any], Callable[[gw
             found[name] = (zoo.path, lambda _, zoo=zoo: zoo.feeds("default", seed=0))
         elif name in CASES:
             case = CASES[name]
-            found[name] = (case.model, lambda _, case=case: case.arrays(fed=True))
+            found[name] = (case.model, lambda _, case=case: case.arrays(inputs=True))
         else:
             path = LIGHT / f"{name}.onnx"
             found[name] = (lambda path=path: path, lambda model: make_feeds(model.inputs, None, {}))

@@ -98,7 +98,7 @@ def _model(name: str, isa: str | None) -> tuple[gw.Model, Mapping[str, Array]]:
     options = gw.CompileOptions(threads=1) if isa is None else gw.CompileOptions(threads=1, isa=isa)
     if name in MODELS:
         return gw.compile(MODELS[name].path(), options=options), MODELS[name].feeds("default", seed=0)
-    return gw.compile(CASES[name].model(), options=options), CASES[name].arrays(fed=True)
+    return gw.compile(CASES[name].model(), options=options), CASES[name].arrays(inputs=True)
 
 
 def family_of(symbol: str) -> str:

@@ -1,7 +1,7 @@
 """Compares single ops at realistic sizes with ONNX Runtime and OpenVINO, and checks their results.
 
     python -m benchmarks.ops                          # all; writes benchmarks/results/ops/1.json
-    python -m benchmarks.ops transpose 'fed column' --threads 2
+    python -m benchmarks.ops transpose 'input column' --threads 2
     python -m benchmarks.ops --family rows --above 1  # only cases above this ratio in the results so far
     python -m benchmarks.ops --list
 
@@ -61,7 +61,7 @@ class Engines:
             self._workers[engine] = self.stack.enter_context(worker_process(engine, options))
         worker, outputs = self._workers[engine], self.folder / f"{engine}.outputs.npz"
         try:
-            worker.load(model, case.arrays(fed=True), self.threads, self.folder, outputs)
+            worker.load(model, case.arrays(inputs=True), self.threads, self.folder, outputs)
         except EngineError as error:
             if "process ended" in str(error):
                 del self._workers[engine]

@@ -2,7 +2,7 @@
 bytes.
 
 Run: ``python -m benchmarks.rows [NAME]... [--sizes l2 l3 dram]``. Each case is a small ONNX graph on one
-thread, fed so that its first input has as many f32 as the size says: 384 KiB, 1.5 MiB or 24 MiB. Bytes are
+thread; its first input has as many f32 as the size says: 384 KiB, 1.5 MiB or 24 MiB. Bytes are
 those of inputs and outputs, each once; weights do not count. Engines and the copy take turns, the figure is
 the least processor time of a run. ``entry`` is the smallest graph: what a call costs before any work.
 """

@@ -1,4 +1,4 @@
-"""Cases of one op: an ONNX model with the operands that it is fed."""
+"""Cases of one op: an ONNX model and its inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Operand:
     dtype: str = "f4"
     low: float | None = None
     high: float | None = None
-    fed: bool = True
+    is_input: bool = True
     values: Any = None
 
     def array(self, seed: int) -> Array:
@@ -54,19 +54,19 @@ class Case:
     """What two engines may differ by, as a part of the largest number."""
     family: str = field(default="", compare=False)
 
-    def arrays(self, fed: bool) -> dict[str, Array]:
-        """The feeds, or the weights."""
+    def arrays(self, inputs: bool) -> dict[str, Array]:
+        """The arrays of the inputs, or those of the weights."""
         made = {name: operand.array(seed) for seed, (name, operand) in enumerate(self.operands.items())}
-        return {name: array for name, array in made.items() if self.operands[name].fed is fed}
+        return {name: array for name, array in made.items() if self.operands[name].is_input is inputs}
 
     def model(self) -> onnx.ModelProto:
         """The model, with types inferred."""
-        feeds = self.arrays(fed=True)
+        feeds = self.arrays(inputs=True)
         inputs = [
             helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
             for name, array in feeds.items()
         ]
-        weights = [numpy_helper.from_array(array, name) for name, array in self.arrays(fed=False).items()]
+        weights = [numpy_helper.from_array(array, name) for name, array in self.arrays(inputs=False).items()]
         nodes = [
             helper.make_node(
                 op, read.split(" "), written.split(" "), domain=self._domain_of(op), **dict(attributes)
@@ -86,26 +86,26 @@ class Case:
 
 
 def x(*shape: int, dtype: str = "f4", low: float | None = None, high: float | None = None) -> Operand:
-    """An operand that is fed."""
+    """An operand that is an input."""
     return Operand(shape, dtype, low, high)
 
 
 def w(*shape: int, dtype: str = "f4", low: float | None = None, high: float | None = None) -> Operand:
     """A weight."""
-    return Operand(shape, dtype, low, high, fed=False)
+    return Operand(shape, dtype, low, high, is_input=False)
 
 
 def c(values: Any, dtype: str = "i8") -> Operand:
     """A constant, by default of int64."""
-    return Operand(np.shape(values), dtype, fed=False, values=values)
+    return Operand(np.shape(values), dtype, is_input=False, values=values)
 
 
-def fed(values: Any, dtype: str = "i8") -> Operand:
-    """Given values, fed."""
+def given(values: Any, dtype: str = "i8") -> Operand:
+    """An input with the given values."""
     return Operand(np.shape(values), dtype, values=values)
 
 
-NONE: Final = Operand((), values=None, fed=False, dtype="")
+NONE: Final = Operand((), values=None, is_input=False, dtype="")
 """An optional operand that is left out."""
 
 

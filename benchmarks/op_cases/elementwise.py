@@ -49,7 +49,7 @@ CASES = (
     _binary("mul gate", "Mul", x(1, 96, 56, 56), x(1, 96, 1, 1)),
     _binary("pow 2", "Pow", x(*_F32), c(2, "f4")),
     _binary("pow 3", "Pow", x(*_F32), c(3, "f4")),
-    _binary("pow fed", "Pow", x(*_F32, **_POSITIVE), x(*_F32)),
+    _binary("pow of inputs", "Pow", x(*_F32, **_POSITIVE), x(*_F32)),
     _binary("pow 0.5", "Pow", x(*_F32, **_POSITIVE), c(0.5, "f4")),
     _binary("mod f32", "Mod", x(*_F32), x(*_F32, **_POSITIVE), fmod=1),
     *(_integers(op, "i8", "i64") for op in ("Add", "Mul", "Div", "Mod")),
@@ -85,7 +85,7 @@ CASES = (
          ("Add", "p q", "s", {}), ("Cast", "s", "y", {"to": 1})], {"x": x(*_F32), "z": x(*_F32)},
          tolerance=1e-2),
     Case("silu", [("Sigmoid", "x", "s", {}), ("Mul", "x s", "y", {})], {"x": x(*_F32)}),
-    Case("normalise picture", [("Cast", "x", "f", {"to": 1}), ("Transpose", "f", "t", {"perm": [0, 3, 1, 2]}),
+    Case("normalize picture", [("Cast", "x", "f", {"to": 1}), ("Transpose", "f", "t", {"perm": [0, 3, 1, 2]}),
          ("Sub", "t m", "d", {}), ("Mul", "d s", "y", {})],
          {"x": x(1, 480, 640, 3, dtype="u1", low=0, high=256), "m": w(1, 3, 1, 1), "s": w(1, 3, 1, 1)}),
 )  # fmt: skip

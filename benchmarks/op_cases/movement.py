@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.op_cases.case import NONE, Case, Operand, c, fed, one, w, x
+from benchmarks.op_cases.case import NONE, Case, Operand, c, given, one, w, x
 
 _PICTURE = {"dtype": "u1", "low": 0, "high": 256}
 
@@ -106,16 +106,16 @@ CASES = (
         axis=1),
     one("gather nd points", "GatherND", x(64, 64, 256), x(1000, 2, dtype="i8", low=0, high=64)),
     one("gather nd elements", "GatherND", x(512, 512), x(20000, 2, dtype="i8", low=0, high=512)),
-    one("scatter elements", "ScatterElements", x(512, 768), fed(np.argsort(
+    one("scatter elements", "ScatterElements", x(512, 768), given(np.argsort(
         np.random.default_rng(0).random((512, 768)), axis=1)), x(512, 768), axis=1),
     one("scatter elements add", "ScatterElements", x(512, 768), x(256, 768, dtype="i8", low=0, high=512),
         x(256, 768), axis=0, reduction="add"),
-    one("scatter nd rows", "ScatterND", x(4096, 256), fed(np.arange(0, 4096, 4)[:, None]), x(1024, 256)),
+    one("scatter nd rows", "ScatterND", x(4096, 256), given(np.arange(0, 4096, 4)[:, None]), x(1024, 256)),
     one("scatter nd add", "ScatterND", x(64, 64, 64), x(2000, 2, dtype="i8", low=0, high=64), x(2000, 64),
         reduction="add"),
     one("kv cache", "Concat", x(1, 8, 1023, 64), x(1, 8, 1, 64), axis=2),
     one("one hot", "OneHot", x(1024, dtype="i8", low=0, high=1000), c([1000]), c([0, 1], "f4")),
-    one("range to 4096", "Range", c(0), fed(4096), c(1)),
+    one("range to 4096", "Range", c(0), given(4096), c(1)),
     one("trilu", "Trilu", x(512, 512), upper=1),
     one("eye", "EyeLike", x(512, 512)),
     one("reverse sequence", "ReverseSequence", x(100, 16, 128), x(16, dtype="i8", low=1, high=100),

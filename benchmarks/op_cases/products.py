@@ -1,4 +1,4 @@
-"""Matrix products: dense, thin, batched, of fed operands, einsums, attention, few bits."""
+"""Matrix products: dense, thin, batched, of inputs, einsums, attention, few bits."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ CASES = (
     _matmul("128x768x768", x(128, 768), w(768, 768)),
     _matmul("128x768x3072", x(128, 768), w(768, 3072)),
     _matmul("197x768x2304", x(197, 768), w(768, 2304)),
-    _matmul("512x512x512 fed", x(512, 512), x(512, 512)),
+    _matmul("512x512x512 of inputs", x(512, 512), x(512, 512)),
     _matmul("1x768x768", x(1, 768), w(768, 768)),
     _matmul("1x4096x4096", x(1, 4096), w(4096, 4096)),
     _matmul("4x2048x2048", x(4, 2048), w(2048, 2048)),
     _matmul("16x1024x4096", x(16, 1024), w(1024, 4096)),
-    _matmul("fed column 2048x2048", x(2048, 2048), x(2048, 1)),
-    _matmul("fed vector 1000x768", x(1000, 768), x(768)),
-    _matmul("fed row 2048x2048", x(1, 2048), x(2048, 2048)),
+    _matmul("input column 2048x2048", x(2048, 2048), x(2048, 1)),
+    _matmul("input vector 1000x768", x(1000, 768), x(768)),
+    _matmul("input row 2048x2048", x(1, 2048), x(2048, 2048)),
     _matmul("row vector 512x4096", x(512), x(512, 4096)),
     _matmul("dot 100000", x(100_000), x(100_000)),
     _matmul("dot 1000", x(1000), x(1000)),
@@ -66,7 +66,7 @@ CASES = (
     _matmul("i32", x(128, 128, dtype="i4", low=-9, high=9), x(128, 128, dtype="i4", low=-9, high=9)),
     one("gemm bias", "Gemm", x(64, 1024), w(1024, 1000), w(1000)),
     one("gemm B transposed", "Gemm", x(128, 512), w(1000, 512), w(1000), transB=1),
-    one("gemm A transposed fed", "Gemm", x(512, 256), x(512, 384), transA=1),
+    one("gemm A transposed of inputs", "Gemm", x(512, 256), x(512, 384), transA=1),
     one("gemm both transposed", "Gemm", x(300, 200), x(250, 300), transA=1, transB=1),
     one("gemm alpha beta", "Gemm", x(128, 256), w(256, 256), x(128, 256), alpha=0.5, beta=2.0),
     one("gemm 1 row", "Gemm", x(1, 2048), w(1000, 2048), w(1000), transB=1),

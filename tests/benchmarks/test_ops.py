@@ -27,9 +27,9 @@ def test_small_cases_are_valid_models(family: str) -> None:
 
 def test_feeds_are_seeded() -> None:
     case = CASES["gather rows"]
-    first, second = case.arrays(fed=True), case.arrays(fed=True)
+    first, second = case.arrays(inputs=True), case.arrays(inputs=True)
     assert all(np.array_equal(first[name], second[name]) for name in first)
-    assert set(first) == {"a", "b"} and not case.arrays(fed=False)
+    assert set(first) == {"a", "b"} and not case.arrays(inputs=False)
 
 
 def test_differences_are_parts_of_the_largest_number() -> None:

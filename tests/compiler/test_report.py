@@ -36,3 +36,13 @@ def test_a_report_names_kernels_and_reasons_and_is_kept_in_the_package(tmp_path:
     assert "third: x / 2**k: the divisor is not a power of two" in report
     model.save(tmp_path / "m.om")
     assert gw.load(tmp_path / "m.om").report() == report
+
+
+def test_long_names_are_shortened_and_reasons_are_not() -> None:
+    b = gw.GraphBuilder()
+    x, scope = b.input("x", "f32", ("N", 8)), "model.encoder.layer.0.attention.self.projection." * 2
+    h = b.relu(b.matmul(x, np.eye(8, dtype=np.float32), name=f"{scope}first"), name=f"{scope}act")
+    b.output("y", b.softmax(b.mul(h, h, name=f"{scope}square"), name=f"{scope}classes"))
+    (line,) = (line for line in b.compile().report().splitlines() if "stores tiles" in line)
+    assert "a reduction needs whole rows; the contraction stores tiles [FUSE_EPILOGUE_REDUCTION]" in line
+    assert len(line) < 300

@@ -75,7 +75,7 @@ def test_a_gain_is_found_and_noise_is_none() -> None:
     assert found["1"].low <= 1 <= found["1"].high or abs(found["1"].median - 1) < 0.03
 
 
-def test_a_gain_below_three_percent_is_none() -> None:
+def test_a_gain_below_three_percent_is_ignored() -> None:
     exact = timed(lambda: [1e6])
     found = in_turns(exact, timed(lambda: [9.8e5]), 1)
     assert found["0"] == Times(0.98, 0.98, 0.98) and not is_gain(found["0"])

@@ -7,14 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from graphwright.cost.choices import Choice, choices_in
 from graphwright.executable.nodes import BindSize, CallProgram, HostProgram, Program
-from graphwright.ir.names import terminal
+from graphwright.ir.names import sources_text, terminal
 from graphwright.kernels.launch import Alternative, Copy, Launch, Run, SelectedNode
 from graphwright.kernels.select import host_steps
 from graphwright.kernels.steps import all_steps
 from graphwright.passes.base import Reason, Record
+from graphwright.records import replace
 from graphwright.support.spelling import counted
 
 MAX_REASONS = 200
+_NAME = 80
+"""The most characters of the names of a node."""
+_REASON = 400
 """The most reasons that are listed; the rest are counted."""
 
 
@@ -163,7 +167,7 @@ def _reasons(records: Sequence[Record]) -> Iterable[str]:
             grouped.setdefault(reason.why, []).append(reason)
     yield "not applied, and why"
     for reasons in list(grouped.values())[:MAX_REASONS]:
-        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        yield f"  {terminal(str(reasons[0]))}{more}"
+        first = replace(reasons[0], location=sources_text(reasons[0].location, _NAME))
+        yield f"  {terminal(str(first), _REASON)}{_and_more(reasons[1:])}"
     if len(grouped) > MAX_REASONS:
         yield f"  and {len(grouped) - MAX_REASONS} more reasons"

@@ -24,6 +24,7 @@ from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.switches import RuleSet
 from graphwright.fusion.splits import Cut, Splits
 from graphwright.ir.graph import Graph, Module, Node
+from graphwright.ir.names import sources_text
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.loop_nests.moves import is_move
@@ -31,6 +32,8 @@ from graphwright.passes.base import Known, Pass, Record, graphs
 from graphwright.records import dataclass, field, replace
 from graphwright.targets.base import Target
 
+_NAME: Final = 80
+"""The most characters of the names of a node in a reason."""
 LEGAL: Final = (
     *EXPECTED,
     Code.REDUCTION_OPERAND,
@@ -130,7 +133,9 @@ class _Grouping:
             outcome, predicted = self._decide(candidate), None
             decided = outcome.decided
             if isinstance(decided, Refusal):
-                self.record.refused(node, f"fuse with {producer.nodes[-1].location}", decided)
+                self.record.refused(
+                    node, f"fuse with {sources_text(producer.nodes[-1].location, _NAME)}", decided
+                )
                 code, why = decided.code, decided.why
                 if code in LEGAL:
                     predicted = self.splits.predicted(producer.nodes, consumer.nodes, candidate.nodes)

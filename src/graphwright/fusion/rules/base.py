@@ -74,9 +74,7 @@ class FusionRule:
 
 @dataclass(frozen=True, eq=False)
 class KernelRule:
-    """A rule that changes how selected kernels run. The decision needs the kernels and is made in
-    ``schedule/``.
-    """
+    """A rule that changes how selected kernels run; ``kernels/bands`` decides, as this needs the kernels."""
 
     name: str
     does: str

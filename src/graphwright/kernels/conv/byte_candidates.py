@@ -119,7 +119,7 @@ def _interleaved(
 ) -> tuple[Launch, Value]:
     """The launch that interleaves ``x``, packed in panels or not, and its result."""
     kernel = byte_interleave.interleaving(isa, args, packed=packed)
-    quads = Value(TensorType(U8, (kernel.result_bytes,)), "quads")
+    quads = Value(TensorType(U8, (kernel.result_bytes,)), "interleaved channels")
     work = byte_interleave.work_ns(isa, args)
     return Launch(KernelRef(kernel.symbol), (x, quads), (1,), tuple(args), kernel.grid, work=work), quads
 

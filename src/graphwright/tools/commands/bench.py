@@ -16,6 +16,7 @@ from graphwright.config import Options
 from graphwright.errors import Collector, FeedError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
+from graphwright.ir.names import sources_text
 from graphwright.records import dataclass, replace
 from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
@@ -30,6 +31,8 @@ from graphwright.tools.measuring.engines import ENGINES, ONNX_PEERS, OURS, is_in
 from graphwright.tools.models import is_package
 from graphwright.tools.run_flags import RunFlags
 
+_NAME = 100
+"""The most characters of the source nodes of a task."""
 app = typer.Typer(add_completion=False)
 
 
@@ -193,7 +196,13 @@ def _show(results: Mapping[str, Measured]) -> None:
 def _show_tasks(tasks: Sequence[TaskRow], top: int) -> None:
     total = sum(task.median_ns for task in tasks) or 1.0
     rows: list[list[Any]] = [
-        [str(t.task), duration_text(t.median_ns), f"{100 * t.median_ns / total:.1f} %", t.kernel, t.name]
+        [
+            str(t.task),
+            duration_text(t.median_ns),
+            f"{100 * t.median_ns / total:.1f} %",
+            t.kernel,
+            sources_text(t.name, _NAME),
+        ]
         for t in tasks[:top]
     ]
     table(rows, ["task", "median", "share", "kernel", "source nodes"])

@@ -104,11 +104,11 @@ def _way(cls: type[Op], has_kernel: bool) -> str:
 def _show_samples(tried: list[tuple[type[Op], SampleResult]]) -> list[Diagnostic]:
     """Shows a row for each sample, and the faults of failed ones."""
     rows = [
-        [print_op(each.sample.op), each.shapes, each.ran, "failed" if each.fault else "right"]
+        [print_op(each.sample.op), each.shapes, each.ran, "failed" if each.fault else "passed"]
         for cls, each in tried
     ]
     if rows:
-        table(rows, ["sample of", "operands", "ran", ""])
+        table(rows, ["sample of", "operands", "ran", "result"])
     return [
         Diagnostic("sample", f"{print_op(each.sample.op)} of {each.shapes}: {each.fault}", plugin_of(cls))
         for cls, each in tried

@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from graphwright.ir.names import sources_text
 from graphwright.tools.console import duration_text, note, say, table
 from graphwright.tools.measuring.measurement import Measurement, MergeTime
 
 MOST_TASKS: Final = 20
+_NAME: Final = 100
 
 
 def show_measured(found: Measurement) -> None:
@@ -28,7 +30,7 @@ def _show_tasks(found: Measurement) -> None:
             duration_text(task.median_ns),
             f"{task.median_ns / task.predicted_ns:.2f}" if task.predicted_ns else "-",
             task.kernel,
-            task.name,
+            sources_text(task.name, _NAME),
         ]
         for task in found.tasks[:MOST_TASKS]
     ]

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from graphwright.compiler.recompile import unpacked_module
 from graphwright.compiler.report import dynamic_lines
 from graphwright.executable.target_code import TargetCode
 from graphwright.fusion.traffic import NodeTraffic, total_of, traffic_of
 from graphwright.ir.graph import Module
+from graphwright.ir.names import sources_text
 from graphwright.ir.sizes import Dim
 from graphwright.package.package import Entry, Package
 from graphwright.runtime.model import Model
@@ -26,6 +28,9 @@ from graphwright.tools.reports.facts import (
     size_spans,
     target_facts,
 )
+
+_NAME: Final = 70
+"""The most characters of the source nodes of a kernel."""
 
 
 def graph_of(model: Model) -> Module:
@@ -133,7 +138,7 @@ def show_traffic(module: Module) -> None:
     nodes = traffic_of(module)
     say("bytes read and written in a run, excluding weights")
     sizes = [(n.name, n.fused.read, n.fused.written, n.unfused.read, n.unfused.written) for n in nodes]
-    rows = [[name, *map(bytes_text, counts)] for name, *counts in sizes]
+    rows = [[sources_text(name, _NAME), *map(bytes_text, counts)] for name, *counts in sizes]
     table(rows, ("node", "read", "written", "op by op: read", "written")) if rows else table([["none"]])
     say(traffic_line(nodes, module))
 

@@ -230,7 +230,7 @@ def test_names_of_ops_are_spelled_in_ops_alone() -> None:
     assert found == []
 
 
-def test_classes_are_defined_by_the_decorator_that_is_cheap() -> None:
+def test_classes_use_the_lazy_dataclass_decorator() -> None:
     """The decorator of the standard library takes 0.5 ms per class, in every import and compilation."""
     costly = {"dataclasses.dataclass", "dataclasses.field", "dataclasses.replace"}
     found = {path.name for path in FILES if costly & set(imported(parsed(path)))}

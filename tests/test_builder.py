@@ -145,7 +145,7 @@ def test_method_names_of_ops_are_unique() -> None:
     assert all(name.isidentifier() and not keyword.iskeyword(name) for name in op_classes())
 
 
-def test_attributes_are_taken_as_users_write_them() -> None:
+def test_attributes_are_converted_from_usual_python_types() -> None:
     b = gw.GraphBuilder()
     x = b.input("x", "f32", ("N", 4))
     b.output("sum", b.reduce_sum(x, axes=[np.int64(1)], keepdims=False))

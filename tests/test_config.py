@@ -21,7 +21,7 @@ def test_environment_and_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options.cache_folder == Path("/var/kernels")
 
 
-def test_an_empty_variable_is_as_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_environment_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("THREADS", "CACHE_DIR", "ISA", "VERIFY", "PLUGINS", "KEYS"):
         monkeypatch.setenv(f"GRAPHWRIGHT_{name}", "")
     assert Options.from_environment(threads=5) == replace(Options.from_environment(), threads=5)
@@ -64,7 +64,7 @@ def test_folders_follow_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Options().cache_folder == Path("/home/someone/.cache/graphwright")
 
 
-def test_the_key_holds_what_changes_code() -> None:
+def test_the_key_contains_the_options_that_affect_code() -> None:
     assert {"isa", "numerics"} <= Options().key().keys()
     assert not {"cc", "threads", "cache_dir", "cache_limit"} & Options().key().keys()
     assert table()["cc"][1] == "GRAPHWRIGHT_CC"

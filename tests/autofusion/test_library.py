@@ -504,7 +504,7 @@ def test_the_command_writes_the_library_and_says_what_it_serves(tmp_path: Path) 
 @pytest.mark.parametrize(
     "library", [["--library"], ["--emit-sources", "c"], ["--weights", "packed"], ["--measure"]]
 )
-def test_a_library_does_not_go_with_inlined_functions(library: list[str], tmp_path: Path) -> None:
+def test_library_and_inline_cannot_be_combined(library: list[str], tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(MODEL, path)
     done = CliRunner().invoke(app, ["-i", str(path), "-o", str(tmp_path / "out.onnx"), "--inline", *library])

@@ -43,7 +43,7 @@ def test_a_move_is_counted_with_its_bytes(kind: str, tmp_path: Path) -> None:
     assert sum(move.bytes for move in moves) == 2 * 4 * elements  # read and written
 
 
-def test_neighbors_are_named_and_arithmetic_is_not_counted(tmp_path: Path) -> None:
+def test_only_launches_that_move_data_are_counted_with_their_neighbors(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Tanh", ["x"], ["t"]),
         helper.make_node("Transpose", ["t"], ["p"], perm=[2, 1, 0]),

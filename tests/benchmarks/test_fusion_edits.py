@@ -30,7 +30,7 @@ def test_patterns_are_many_and_of_every_kind() -> None:
     assert anchors.keys() == {"none", "gemm", "conv1x1", "direct", "winograd", "depthwise"}
 
 
-def test_an_edit_keeps_both_ends_apart() -> None:
+def test_an_edit_separates_its_two_nodes() -> None:
     here = stage("gemm_gelu")
     edits = {edit.name: edit.groups() for edit in edits_of(here)}
     product, bias, gelu = 1, 3, 4

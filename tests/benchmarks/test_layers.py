@@ -29,7 +29,7 @@ def test_a_layer_is_a_model_of_one_op(layer: Layer, tmp_path: Path) -> None:
     assert np.array_equal(layer.feeds()["x"], layer.feeds()["x"])
 
 
-def test_the_layers_of_a_model_are_counted_once_a_shape() -> None:
+def test_equal_layers_of_a_model_are_listed_once() -> None:
     layers = model_layers("ppocr_cls")
     assert len({layer.name for layer in layers}) == len(layers)
     assert sum(layer.count for layer in layers) > len(layers)

@@ -23,6 +23,6 @@ def test_slower_cases_are_listed_with_their_reason() -> None:
     assert line.startswith("| exp f64 | 2.00 | 1.00 | OpenVINO")
 
 
-def test_the_first_part_of_a_name_gives_the_reason() -> None:
+def test_the_reason_is_found_by_the_beginning_of_a_name() -> None:
     assert reason_of("matmul f64 256") != reason_of("matmul K 8")
     assert reason_of("no such case") == "not examined yet"

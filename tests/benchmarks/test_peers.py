@@ -92,7 +92,7 @@ def test_a_chart_for_each_setting(made: dict[str, Any], tmp_path: Path) -> None:
     assert (tmp_path / "ratios.png").stat().st_size > 1000
 
 
-def test_the_command_says_what_it_takes() -> None:
+def test_an_unknown_model_is_an_error_that_lists_the_models() -> None:
     command = [sys.executable, "-m", "benchmarks.peers", "no_such_model"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "invalid choice: 'no_such_model'" in done.stderr

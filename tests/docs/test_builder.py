@@ -33,7 +33,7 @@ def test_the_pages_code_runs() -> None:
     np.testing.assert_array_equal(maxima, [3, 6, 9, 12])
 
 
-def test_the_fault_on_the_page_is_the_fault() -> None:
+def test_the_page_shows_the_real_error() -> None:
     b = gw.GraphBuilder()
     with pytest.raises(gw.ModelError) as caught:
         b.matmul(b.input("x", "f32", ("N", 64)), np.ones((32, 8), np.float32))

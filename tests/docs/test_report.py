@@ -54,7 +54,7 @@ def test_the_limit_and_what_is_reached_of_it() -> None:
     assert "| `a` | 2.00 ms | 75% | 1.2 s |" in report([result("a", 1, {}) | {"roofline": roofline}])
 
 
-def test_no_results_are_said_to_be_none() -> None:
+def test_the_report_says_if_there_are_no_results() -> None:
     assert report([]).startswith("No results are recorded yet")
 
 

@@ -68,7 +68,7 @@ assert not [file for file in files if "site-packages/onnxruntime" in file]
     assert done.stdout.startswith("caught [ONNXRuntimeError] : 3 : NO_SUCHFILE")
 
 
-def test_install_comes_too_late() -> None:
+def test_install_after_an_import_of_onnxruntime_is_an_error() -> None:
     done = run("import onnxruntime, graphwright.onnxruntime\ngraphwright.onnxruntime.install()")
     assert done.returncode == 1 and "onnxruntime is imported already, from" in done.stderr
 

@@ -74,7 +74,7 @@ def test_values_are_kept_or_rejected(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"])
-def test_levels_are_kept(level: str) -> None:
+def test_optimization_levels_are_stored(level: str) -> None:
     options = ours.SessionOptions()
     options.graph_optimization_level = getattr(ours.GraphOptimizationLevel, level)
     options.execution_mode = ours.ExecutionMode.ORT_PARALLEL

@@ -178,7 +178,7 @@ def test_an_unknown_op_names_the_variable_that_loads_plugins() -> None:
         ours.InferenceSession(of_two(op="Nope"))
 
 
-def test_an_op_of_a_library_has_the_words_of_onnx_runtime() -> None:
+def test_an_op_of_a_custom_op_library_has_the_error_of_onnx_runtime() -> None:
     other = "org.example.other"
     model = of_two(made={"domain": other}, domains=[other])
     words = rf"Fatal error: {other}:Add\(-1\) is not a registered function/op"

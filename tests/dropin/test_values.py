@@ -309,7 +309,7 @@ def test_bindings_belong_to_their_session(pair: dict[ModuleType, Any]) -> None:
     assert same(run) == "ValueError"
 
 
-def test_strings_stay_texts() -> None:
+def test_strings_are_returned_as_strings() -> None:
     session = ours.InferenceSession(copied(TensorProto.STRING))
     (found,) = session.run_with_ort_values(None, {"x": ours.OrtValue(np.array(["a", "b"], object))})
     assert found.data_type() == "tensor(string)" and plain(found.numpy())[2] == ["a", "b"]
@@ -453,7 +453,7 @@ def test_outputs_are_forgotten_with_their_bindings(pair: dict[ModuleType, Any]) 
     assert same(run) == 0
 
 
-def test_a_list_of_dicts_is_no_sequence_of_tensors() -> None:
+def test_a_list_of_dicts_has_the_type_of_a_sequence_of_maps() -> None:
     """What ZipMap gives, which skl2onnx writes for probabilities."""
     node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2])
     entry = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(F32, []))

@@ -72,7 +72,7 @@ def test_equal_names_share_a_symbol_and_others_do_not() -> None:
 
 
 @pytest.mark.parametrize("name", ["None", "unk", "Unknown", "dynamic", "*", "-1", "any"])
-def test_names_that_say_nothing_are_not_shared(name: str) -> None:
+def test_sizes_with_meaningless_names_are_not_equal(name: str) -> None:
     module = load(model_of([toy("Scale", ["x"], ["y"])], [tensor_info("x", [name, name])]))
     assert [str(dim) for dim in module.main.inputs[0].type.dims] == ["x_0", "x_1"]
 

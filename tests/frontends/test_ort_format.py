@@ -106,7 +106,7 @@ def test_weights_attributes_and_branches(device: str, tmp_path: Path) -> None:
     assert compiled.inputs[0].shape == ("rows", 128)
 
 
-def test_the_message_is_that_of_the_source(tmp_path: Path) -> None:
+def test_the_model_equals_its_onnx_source(tmp_path: Path) -> None:
     """Apart from what ONNX Runtime does not store: its name, and opsets that it adds."""
     source = dense()
     made, weights = model_of(memoryview(ort_bytes(source, tmp_path)))

@@ -147,7 +147,7 @@ def test_functions_of_one_value_per_row_that_stay(rows: int, columns: int, tail:
     assert decided(module)["a", "b"].code is Code.MERGED
 
 
-def test_codes_are_stable_words_with_a_sentence_each() -> None:
+def test_codes_are_unique_and_have_a_description() -> None:
     texts = [code.value for code in Code]
     assert len({*texts}) == len(texts)
     assert all(re.fullmatch(r"FUSE_[A-Z]+(_[A-Z]+)*", text) for text in texts)

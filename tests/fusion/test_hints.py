@@ -69,7 +69,7 @@ def test_hints_count_more_than_switches() -> None:
     assert kernels(module) == [["a", "b"], ["c"], ["d"]]
 
 
-def test_views_between_do_not_part_a_group() -> None:
+def test_views_do_not_split_a_hinted_group() -> None:
     lines = (
         "%x: f32[8, 16]",
         '%a = Exp(%x): f32[8, 16] from "a"',

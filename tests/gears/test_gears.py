@@ -93,7 +93,7 @@ def test_an_untrusted_file_is_made_again_from_its_graph(
     assert_each(rebuilt, expected)
 
 
-def test_the_interface_is_that_of_all_shapes(model: gw.Model, path: Path, options: Options) -> None:
+def test_the_interface_has_dynamic_dimensions(model: gw.Model, path: Path, options: Options) -> None:
     for each in (model, gw.load(path, options=options)):
         assert [(spec.name, spec.shape) for spec in each.inputs] == [("x", ("N", 3, "H", "W"))]
         assert [(spec.name, spec.shape) for spec in each.outputs] == [("y", ("N", 5))]

@@ -431,7 +431,7 @@ def test_the_next_gear_is_the_smallest_that_holds_the_shape() -> None:
     assert taken == [[0, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
 
 
-def test_the_graph_means_the_same() -> None:
+def test_the_padded_graph_has_the_same_results() -> None:
     """The printed graph with its pads, gears and crops is evaluated as it stands."""
     model = gw.compile(plain("Neg", ["N", 3]), gears=gw.Gears(batch=(2, 5), between="pad"), options=REFERENCE)
     module = unpacked_module(model.package)

@@ -65,7 +65,7 @@ def test_other_memory_keeps_its_content(size: int) -> None:
         assert mapped_file(array) is None and (array == 7).all()
 
 
-def test_hashing_gives_the_pages_back(tmp_path: Path) -> None:
+def test_hashing_releases_the_pages(tmp_path: Path) -> None:
     size = 16 << 20
     (tmp_path / "large").write_bytes(np.random.default_rng(0).bytes(size))
     file = MappedFile.open(tmp_path / "large")

@@ -93,7 +93,7 @@ def test_branches_beyond_the_bound_are_rejected() -> None:
         gw.compile(nested(MAX_DEPTH + 1))
 
 
-def test_functions_may_call_each_other_as_deep() -> None:
+def test_functions_may_nest_as_deep_as_regions() -> None:
     x = np.linspace(-2, 2, 64, dtype=np.float32).reshape(4, 16)
     expected = x.astype(np.float64)
     for k in range(300):

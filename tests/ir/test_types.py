@@ -40,7 +40,7 @@ def test_text_comes_back(type: TensorType) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
-def test_numpy_types_come_back(dtype: object) -> None:
+def test_numpy_dtypes_are_mapped_both_ways(dtype: object) -> None:
     array = np.empty(2, dtype.numpy)  # type: ignore[attr-defined]
     assert dtype_of(array) is dtype
     if dtype is not STRING:
@@ -102,7 +102,7 @@ def test_sizes_are_ints_or_rejected() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
-def test_containers_of_every_dtype_come_back(dtype: DType) -> None:
+def test_container_types_are_parsed_from_their_text(dtype: DType) -> None:
     for made in (sequence_of(dtype), optional_of(dtype), optional_of(sequence_of(dtype))):
         assert dtype_named(str(made)) is made
         assert parse_type(str(tensor(made))) == tensor(made)
@@ -122,7 +122,7 @@ def test_lists_are_sequences_of_their_elements() -> None:
     assert str(type_of([])) == "seq(f32)[]"  # type: ignore[arg-type]
 
 
-def test_modules_with_containers_come_back() -> None:
+def test_modules_with_container_types_are_parsed_from_their_text() -> None:
     text = """module {
   graph main(%a: f32[2], %o: optional(seq(i64))[]) {
     %s = SequenceConstruct(%a): seq(f32)[]

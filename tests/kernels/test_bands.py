@@ -211,7 +211,7 @@ def test_profiles_count_operations_at_the_tasks_that_compute_them() -> None:
         assert {row.name: row.operations for row in p.rows() if row.operations} == expected
 
 
-def test_only_large_images_are_worth_it() -> None:
+def test_only_large_images_run_in_bands() -> None:
     small, large = (chain(INVERTED, 16, (1, side, side)) for side in (28, 160))
     assert not is_banded(gw.compile(small))
     assert is_banded(gw.compile(large))

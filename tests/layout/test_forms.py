@@ -96,7 +96,7 @@ def pooled(op: Pool, channels: int, size: int) -> tuple[float, int]:
     ],
     ids=str,
 )
-def test_overlapping_windows_pay_for_the_transfers_around_them(op: Pool) -> None:
+def test_blocked_pooling_saves_more_than_its_conversions_cost(op: Pool) -> None:
     saves, transfers = pooled(op, 64, 56)
     assert saves > transfers
     saves, transfers = pooled(op, 3, 56)  # 13 of 16 lanes would be wasted

@@ -134,7 +134,7 @@ def test_results_of_compiled_moves(tmp_path: object) -> None:
     assert len(moves) == 7
 
 
-def test_an_axis_along_which_values_are_joined_is_not_rolled() -> None:
+def test_the_axis_of_a_concatenation_is_not_rolled() -> None:
     """Halves of one element would otherwise be rolled along the axis that counts the halves."""
     module = Module()
     b, (x, y) = new_graph(module, "main", [(name, tensor(F32, symbol("N"), 1, 2)) for name in "xy"])

@@ -105,7 +105,7 @@ def test_values_walk_the_axes_that_they_vary_along() -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 120, 20))
-def test_an_analysis_goes_on_with_another_node(first: int) -> None:
+def test_extending_an_analysis_equals_analyzing_all_nodes(first: int) -> None:
     """The result after each node is that of an analysis of all nodes; the analysis before it is unchanged."""
     compared = 0
     for seed in range(first, first + 20):

@@ -60,7 +60,7 @@ programs = st.builds(
 )
 
 
-def test_the_strategy_knows_every_field() -> None:
+def test_the_random_programs_use_every_field() -> None:
     """A new field of a program must be serialized too."""
     counts = [
         len(fields(kind)) for kind in (TaskGraph, Binding, Instruction, Buffer, Task, Block, HostFunction)
@@ -70,7 +70,7 @@ def test_the_strategy_knows_every_field() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(programs)
-def test_programs_come_back(program: TaskGraph) -> None:
+def test_programs_are_restored_from_json(program: TaskGraph) -> None:
     text = json.dumps(to_plain(program))
     again = from_plain(json.loads(text))
     assert again == program

@@ -87,7 +87,7 @@ def task(*buffers: int, name: str = "", blocks: tuple[int, ...] = ()) -> Task:
     return Task(kind, tuple(Operand(b, 0) for b in buffers), (len(buffers) - 1,), blocks=blocks, name=name)
 
 
-def test_lives_of_a_chain_with_a_residual() -> None:
+def test_live_ranges_of_a_chain_with_a_residual() -> None:
     tasks = [task(0), task(0, 1), task(1, 2), task(0, 2, 3)]
     found = live_ranges(range(4), tasks, [Block(0, 4)])
     assert found.order == [0, 1, 2, 3]

@@ -88,7 +88,7 @@ def quantized(draw: st.DrawFn) -> tuple[DType, tuple[int, ...], int, int]:
 
 @settings(max_examples=8, deadline=None)
 @given(quantized(), st.integers(0, 2**32 - 1))
-def test_quantizing_there_and_back(case: tuple[DType, tuple[int, ...], int, int], seed: int) -> None:
+def test_quantizing_and_dequantizing(case: tuple[DType, tuple[int, ...], int, int], seed: int) -> None:
     dtype, shape, axis, block = case
     rng = np.random.default_rng(seed)
     own: tuple[int, ...] = ()

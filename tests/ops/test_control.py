@@ -43,7 +43,7 @@ def test_dtypes_must_agree() -> None:
         joined(tensor(F32, 2), tensor(I64, 2))
 
 
-def test_branches_must_have_as_many_outputs() -> None:
+def test_branches_must_have_the_same_number_of_outputs() -> None:
     with pytest.raises(InferError, match="1 and 0 outputs"):
         If(1).infer_regions(inference(), [[Fact(tensor(F32))], []])
 

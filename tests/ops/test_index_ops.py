@@ -247,7 +247,7 @@ def test_the_depth_of_indices_may_be_open(indices: Any, device: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["reference", "cpu"])
-def test_a_fed_depth_of_0_gives_no_classes(device: str) -> None:
+def test_a_depth_of_0_as_input_gives_no_classes(device: str) -> None:
     feed = {"i": vector(0, 1, 2), "depth": np.array(0), "values": np.array([0, 1], np.float32)}
     model = gw.compile(model_of("OneHot", feed), options=gw.CompileOptions(device=device))
     assert model.run(feed)["y"].shape == (3, 0)

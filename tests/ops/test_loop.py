@@ -171,7 +171,7 @@ def test_a_loop_that_takes_many_rounds_settles() -> None:
     assert isinstance(compiled(chain(20)).outputs[0].shape[0], str)
 
 
-def test_a_loop_that_does_not_settle_is_one_clear_error() -> None:
+def test_a_loop_whose_types_do_not_converge_is_one_error() -> None:
     with pytest.raises(ModelError, match="still change after 64 iterations") as caught:
         compiled(chain(100))
     assert len(caught.value.diagnostics) == 1

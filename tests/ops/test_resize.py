@@ -150,7 +150,7 @@ def test_sizes_of_symbols_are_exact_fractions() -> None:
         b(Resize(scales=(1.0, 1.0, 1.3, 1.0)), x)
 
 
-def test_doubles_stay_doubles() -> None:
+def test_resize_of_f64_returns_f64() -> None:
     x = RNG.normal(size=(3, 5))
     (y,) = imported("Resize", [x, None, scales(1, 2)], {"mode": "linear"}, 13)
     expected = np.stack([np.interp((np.arange(10) + 0.5) / 2 - 0.5, np.arange(5), row) for row in x])

@@ -72,7 +72,7 @@ def test_shape_gather_unsqueeze_concat_reshape() -> None:
     assert not module.symbols.constraints
 
 
-def test_elements_pass_through_every_mover_of_sizes() -> None:
+def test_known_elements_pass_through_ops_that_move_elements() -> None:
     _, b, x = start(N, 3, H)
     sizes = b(Shape(), x)
     first, rest = b(Split(2, 0, (1, 2)), sizes)

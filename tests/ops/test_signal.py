@@ -205,7 +205,7 @@ def test_long_onesided_transforms_are_halves(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("length, native", [(1024, True), (1 << 16, True), (4099, False), (1 << 24, False)])
-def test_transforms_that_need_large_matrices_stay(length: int, native: bool) -> None:
+def test_transforms_that_need_large_matrices_are_not_decomposed(length: int, native: bool) -> None:
     b, (x,) = new_graph(Module(), "main", [("x", tensor(F32, symbol("N"), length, 2))])
     made = DFT().decompose(b, x)
     assert (made is not None) is native

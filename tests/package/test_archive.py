@@ -54,7 +54,7 @@ def test_pieces_and_one_piece_give_the_same_bytes(path: Path, tmp_path: Path) ->
     assert (tmp_path / "pieces.om").read_bytes() == path.read_bytes()
 
 
-def test_a_failed_write_leaves_what_was_there(path: Path) -> None:
+def test_a_failed_write_keeps_the_existing_file(path: Path) -> None:
     before = path.read_bytes()
 
     def pieces() -> Iterator[bytes]:

@@ -120,7 +120,7 @@ def lies(text: str) -> Iterator[tuple[str, str]]:
                 yield text[: place.start()] + new + text[place.end() :], f"{place[0]} -> {new}"
 
 
-def test_no_stated_type_is_used(cut_package: gw.Model) -> None:
+def test_types_stated_in_the_text_are_not_used(cut_package: gw.Model) -> None:
     package, parsed = cut_package.package, 0
     pool = parse_constants(cut_package)
     true = with_types(parse_module(package.main.graph, constants=pool.constants))

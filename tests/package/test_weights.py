@@ -51,7 +51,7 @@ def same(a: Array, b: Array) -> bool:
 
 @pytest.mark.parametrize("name", sorted(set(DTYPES) - {"string"}))
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0, 2), (7, 5), (1, 64)])
-def test_every_type_comes_back(name: str, shape: tuple[int, ...]) -> None:
+def test_weights_of_every_dtype_are_restored(name: str, shape: tuple[int, ...]) -> None:
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(DTYPES[name].numpy)
     weights = pack_weights({"w": array, "after": np.ones(3, np.float32)})
     for found in (weights, read_weights(memoryview(member(weights)))):
@@ -61,7 +61,7 @@ def test_every_type_comes_back(name: str, shape: tuple[int, ...]) -> None:
         assert not found.arrays["w"].flags.writeable
 
 
-def test_strings_come_back() -> None:
+def test_strings_are_restored() -> None:
     array = np.array([["a", ""], ["ü\0", '"]']], object)
     weights = read_weights(memoryview(member(pack_weights({"s": array, "none": np.empty((0, 2), object)}))))
     assert np.array_equal(weights.arrays["s"], array)
@@ -76,7 +76,7 @@ def test_strings_come_back() -> None:
         )
     )
 )
-def test_any_weights_come_back(arrays: list[Array]) -> None:
+def test_any_weights_are_restored(arrays: list[Array]) -> None:
     named = {f"w{i}": array for i, array in enumerate(arrays)}
     weights = read_weights(memoryview(member(pack_weights(named))))
     assert list(weights.arrays) == list(named)

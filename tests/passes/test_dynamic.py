@@ -111,7 +111,7 @@ def test_an_input_of_unknown_rank_is_named() -> None:
     assert what_stays_dynamic(module) == ["the rank of input x: the model leaves it open"]
 
 
-def test_the_report_and_inspect_show_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_and_inspect_show_dynamic_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     model, (line,) = CASES["one element of a shape"]
     compiled = gw.compile(model)

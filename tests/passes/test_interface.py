@@ -66,7 +66,7 @@ def test_numbers_and_arrays_take_the_place_of_inputs(source: Any) -> None:
 
 
 @SOURCES
-def test_outputs_may_be_inner_values_and_take_their_inputs_along(source: Any) -> None:
+def test_outputs_may_be_intermediate_values(source: Any) -> None:
     model = gw.compile(source(), outputs=["z", "hidden"])
     assert [spec.name for spec in model.outputs] == ["z", "hidden"]
     assert [spec.name for spec in model.inputs] == ["x", "scale", "bias"]

@@ -164,7 +164,7 @@ def test_rows_add_up_to_the_time_of_the_runs(model: gw.Model, classifier: Classi
     assert sum(row.self_ns for row in p.rows()) == p.totals.run_ns
 
 
-def test_hostile_names_stay_texts(options: Options, tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(options: Options, tmp_path: Path) -> None:
     model = product(options, mark=HOSTILE)
     with gw.profile() as p:
         model(*operands())
@@ -348,7 +348,7 @@ def test_each_run_of_a_loop_is_a_call(options: Options, rows: int, tmp_path: Pat
     assert len(model.trace({"s0": np.zeros(4, np.float32), "x": x})) == outer + inner * rows
 
 
-def test_counters_are_columns_or_are_said_to_be_missing(
+def test_counters_are_shown_or_reported_as_missing(
     options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = product(options)

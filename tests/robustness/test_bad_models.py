@@ -64,7 +64,7 @@ def test_mutants_give_answers_or_an_error(device: str, numbers: range) -> None:
     assert len({o.text for o in made}) >= 8, "mutants must fail in many ways"
 
 
-def test_half_of_the_mutants_are_still_models_by_their_encoding() -> None:
+def test_half_of_the_mutants_can_be_parsed() -> None:
     numbers = range(2000)
     assert sum(mutants.parses(mutants.mutant(n)) for n in numbers) >= len(numbers) // 2
 

@@ -59,7 +59,7 @@ def test_arrays_may_be_resized(model: gw.Model, elements: int) -> None:
     assert np.all(made == 6)
 
 
-def test_trim_gives_the_memory_back(model: gw.Model, elements: int) -> None:
+def test_trim_releases_the_memory_of_outputs(model: gw.Model, elements: int) -> None:
     made = model(feed(elements, 1))[0]
     del made
     assert model.trim() >= 4 * elements

@@ -72,7 +72,7 @@ def test_any_size_has_a_plan_without_a_run(rows: int) -> None:
     check_run(model, used, {"x": np.zeros((rows, 64), np.float32)}, 2)
 
 
-def test_weights_and_what_is_packed_of_them() -> None:
+def test_weights_and_packed_weights_are_counted_separately() -> None:
     b, rng = gw.GraphBuilder(), np.random.default_rng(0)
     x = b.input("x", "f32", (3, 64))
     bias = rng.standard_normal(64).astype(np.float32)
@@ -83,7 +83,7 @@ def test_weights_and_what_is_packed_of_them() -> None:
     assert used.packed == 64 * 48 * 4
 
 
-def test_a_loaded_model_says_the_same(tmp_path: Path) -> None:
+def test_a_loaded_model_predicts_the_same_memory(tmp_path: Path) -> None:
     model = product().compile()
     model.save(tmp_path / "m.om")
     assert gw.load(tmp_path / "m.om").memory([7, 64]) == model.memory([7, 64])

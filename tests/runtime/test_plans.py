@@ -53,7 +53,7 @@ def test_the_option_limits_the_number_of_plans(classifier: Classifier, options: 
     assert model.stats()["plan_misses"] == 8, "the oldest is not"
 
 
-def test_the_plan_used_last_stays(classifier: Classifier, options: Options) -> None:
+def test_the_least_recently_used_plan_is_dropped(classifier: Classifier, options: Options) -> None:
     model = gw.compile(classifier.onnx(), options=replace(options, plan_cache=2, threads=1))
     for batch in (1, 2, 1, 3, 1):
         model(np.ones((batch, 3, 12, 12), np.float32))

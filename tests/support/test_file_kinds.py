@@ -168,7 +168,7 @@ def test_compile_rejects_packages_and_load_rejects_models(package_path: Path) ->
         gw.load(Classifier().onnx())
 
 
-def test_folders_say_what_they_hold(tmp_path: Path) -> None:
+def test_errors_about_folders_name_their_models(tmp_path: Path) -> None:
     def said() -> str:
         with pytest.raises(gw.ModelError, match=r"is a folder|SavedModel") as of_compile:
             gw.compile(tmp_path)
@@ -205,7 +205,7 @@ def test_models_that_begin_like_something_else_compile() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 8, 9, 30, 31])
-def test_short_heads_are_no_fault(size: int) -> None:
+def test_short_files_are_identified_without_an_error(size: int) -> None:
     for data in KINDS.values():
         kind_of(data[:size], size)
         kind_of(data[:HEAD], len(data))

@@ -13,7 +13,7 @@ from graphwright.support.interpreter import interpreter
 from graphwright.targets.cpu import toolchain
 
 
-def test_python_or_an_application(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interpreter_of_python_and_of_a_frozen_application(monkeypatch: pytest.MonkeyPatch) -> None:
     assert interpreter() == sys.executable
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert interpreter() is None

@@ -68,7 +68,7 @@ def test_each_device_has_its_program(model: gw.Model) -> None:
     assert held[1] == [NAME] and held[0] == held[2] != [NAME]
 
 
-def test_the_default_may_be_the_other_device() -> None:
+def test_the_option_device_may_be_the_other_device() -> None:
     b = gw.GraphBuilder()
     x = b.input("x", "f32", ("N", 6))
     with b.on("cpu"):

@@ -46,7 +46,7 @@ def test_all_engines_run_all_rounds(files: dict[str, tuple[Path, dict[str, Any]]
     assert results["onnxruntime"].version
 
 
-def test_workers_keep_to_the_last_cores(
+def test_worker_processes_run_on_the_last_cores(
     files: dict[str, tuple[Path, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[set[int]] = []

@@ -327,7 +327,7 @@ def test_an_interrupt_leaves_no_file(model: Path, monkeypatch: pytest.MonkeyPatc
     assert set(Path().iterdir()) == before
 
 
-def test_as_a_module_in_a_pipe(model: Path) -> None:
+def test_the_command_runs_as_a_module_whose_output_is_closed_early(model: Path) -> None:
     command = f"{sys.executable} -m graphwright compile model.onnx --print-after-all | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
     assert done.stdout.startswith("// after import") and "Traceback" not in done.stderr

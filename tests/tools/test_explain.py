@@ -124,7 +124,7 @@ def test_layout_conversions_are_stated(tmp_path: Path) -> None:
     assert f"reads and writes {6 * moved:.1f} MiB ({4 * moved:.1f} MiB for layout conversions)" in shown
 
 
-def test_unknown_nodes_are_named_at_once(folder: Path) -> None:
+def test_one_error_names_all_unknown_nodes(folder: Path) -> None:
     done = graphwright("explain", folder / "m.om", "--why-not", "prodct", "nothing")
     assert done.exit_code == 1
     assert (
@@ -259,7 +259,7 @@ g (float[n, 5] x) => (float[n, 5] y) {
 }"""
 
 
-def test_arguments_that_do_not_go_with_measuring(folder: Path) -> None:
+def test_arguments_that_cannot_be_combined_with_measure(folder: Path) -> None:
     package = folder / "m.om"
     for arguments in (
         ["--measure", "--html", folder / "x.html"],

@@ -260,7 +260,7 @@ def test_tasks_of_an_untrusted_package_are_not_read(folder: Path) -> None:
     assert "flat" in graphwright("explain", folder / "static.om", "--layouts").stdout
 
 
-def test_sections_go_one_at_a_time(folder: Path) -> None:
+def test_only_one_section_can_be_requested(folder: Path) -> None:
     for arguments in (
         ["--passes", "--kernels"],
         ["--shapes", "--measure"],

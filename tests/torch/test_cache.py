@@ -70,7 +70,7 @@ def test_kernels_that_are_there_need_no_compiler(tmp_path: Path, monkeypatch: py
         report_of(tmp_path, nn.Sequential(nn.Linear(8, 7), nn.Tanh(), nn.LayerNorm(7)), cc="/no/compiler")
 
 
-def test_other_parameters_and_options_miss(filled: Path) -> None:
+def test_other_parameters_and_options_are_cache_misses(filled: Path) -> None:
     other = model()
     with torch.no_grad():
         other[0].weight[3, 5] += 1
@@ -92,7 +92,7 @@ def test_a_damaged_entry_is_compiled_again(filled: Path) -> None:
     assert report_of(filled, model()).cached == 1
 
 
-def test_the_folder_is_bounded(tmp_path: Path) -> None:
+def test_the_size_of_the_cache_is_limited(tmp_path: Path) -> None:
     programs = ProgramCache(Options(cache_dir=tmp_path, cache_limit=1))
     for n in range(4):
         report_of(tmp_path, nn.Linear(8, 10_000 + n), cache_limit=1)

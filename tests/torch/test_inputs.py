@@ -361,7 +361,7 @@ def test_deep_graphs_compile() -> None:
     close(compiled(call)(x), call(x))
 
 
-def test_errors_of_a_run() -> None:
+def test_errors_of_a_run_are_raised() -> None:
     run = compiled(lambda x, i: x[i])
     assert run(torch.ones(3), torch.tensor([2])).tolist() == [1]
     with pytest.raises(Exception, match="out of range: 7, which must be from -3 to 2"):

@@ -141,7 +141,7 @@ def test_a_package_has_its_last_stages(tmp_path: Path) -> None:
     ][0]["decisions"]
 
 
-def test_two_compilations_side_by_side(tmp_path: Path) -> None:
+def test_a_page_compares_two_compilations(tmp_path: Path) -> None:
     """The second compilation fuses nothing; both link to the same source nodes."""
     for name, rules in (("old", "all"), ("new", "none")):
         gw.compile(layers(3), options={"fusion_rules": rules}).save(tmp_path / f"{name}.om")

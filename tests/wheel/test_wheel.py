@@ -58,7 +58,7 @@ def run(environment: Path, folder: Path, *arguments: object) -> str:
     return done.stdout
 
 
-def test_its_name_says_which_systems_run_it(wheel: Path) -> None:
+def test_the_name_of_the_wheel_has_the_manylinux_tag(wheel: Path) -> None:
     assert re.fullmatch(r"graphwright-[\d.]+-cp3\d+-cp3\d+-manylinux_2_\d+_x86_64.*\.whl", wheel.name)
 
 

@@ -112,7 +112,7 @@ def test_clips_in_a_row_are_one(bounds: list[tuple[float, float]], x: float) -> 
 
 
 @pytest.mark.parametrize("value", [0.0, -0.0, 6.0, -math.inf, 1e300, -1e300, 1e-45])
-def test_bits_of_singles(value: float) -> None:
+def test_numbers_are_rounded_to_f32_bits(value: float) -> None:
     with np.errstate(over="ignore"):
         wanted = np.float64(value).astype(np.float32)
     assert struct.unpack("<f", struct.pack("<I", single_bits(value)))[0] == wanted

@@ -11,7 +11,7 @@ from tests.kernels.library.harness import call, load
 
 
 @each_isa
-def test_fail_always_fails(isa: Isa) -> None:
+def test_the_kernel_fail_always_fails(isa: Isa) -> None:
     assert call(load(fail, isa)[fail.FAIL], [], [], 1, 0) == fail.CANNOT_RUN
 
 

@@ -208,7 +208,7 @@ def test_bytes_of_a_panel_lie_side_by_side() -> None:
     np.testing.assert_array_equal(packed[1, 11], [*(codes[16:, 11].astype(np.int16) - 128), *[-128] * 12])
 
 
-def test_words_of_a_panel_lie_side_by_side() -> None:
+def test_packed_panels_interleave_words_of_columns() -> None:
     """For each word, a panel has one word of every column, and zeros after the last column."""
     words = np.arange(20 * 3, dtype=np.uint32).reshape(20, 3)
     packed = pack(words, nbits.panels(16))

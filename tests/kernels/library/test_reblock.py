@@ -56,7 +56,7 @@ def test_blocks_hold_the_channels_and_zeros(isa: Isa, shape: tuple[int, ...], ga
 
 @each_isa
 @pytest.mark.parametrize("channels", [1, 16, 37, 1280])
-def test_images_of_one_pixel_may_have_their_channels_last(isa: Isa, channels: int) -> None:
+def test_images_of_one_pixel_may_be_channels_last(isa: Isa, channels: int) -> None:
     check(isa, (3, channels, 1, 1), 0, "end", channels_last=True)
 
 

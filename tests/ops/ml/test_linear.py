@@ -70,7 +70,7 @@ def test_probit_is_the_normal_quantile() -> None:
 
 
 @pytest.mark.parametrize("integers", ["classlabels_ints", "classlabels_int64s"])
-def test_probit_of_two_classes_has_a_score_for_each(integers: str) -> None:
+def test_probit_gives_a_score_for_each_of_two_classes(integers: str) -> None:
     """ONNX Runtime writes one of the two scores, and leaves the other one as it was in memory."""
     x = np.array([[0.025], [0.5], [0.8413447]], np.float32)
     linear = {"coefficients": [1.0], "intercepts": [0.0]}

@@ -27,7 +27,7 @@ def test_zip_maps(strings: bool, shape: tuple[int, ...]) -> None:
     ]
 
 
-def test_maps_of_a_run_are_its_own() -> None:
+def test_each_run_returns_new_maps() -> None:
     x = rows(3, 2)
     model = gw.compile(model_of("ZipMap", {"x": x}, classlabels_int64s=[5, 7]))
     wanted: Any = [dict(zip((5, 7), row, strict=True)) for row in x.tolist()]

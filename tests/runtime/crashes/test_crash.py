@@ -191,7 +191,7 @@ def test_signals_that_are_sent_end_or_are_ignored_as_before(tmp_path: Path, befo
     assert (done.returncode, done.stderr) == (code, "")
 
 
-def test_a_crash_outside_of_kernels_is_not_ours(tmp_path: Path) -> None:
+def test_a_crash_outside_of_kernels_is_not_reported(tmp_path: Path) -> None:
     done = crashed(tmp_path, "", after="import ctypes; ctypes.string_at(0)")
     assert (done.returncode, done.stderr) == (-signal.SIGSEGV, "")
 

@@ -153,7 +153,7 @@ def test_faults_are_counted_and_the_shape_stays_with_the_general_program(
     assert device.stats()["hot_failed"] == 2
 
 
-def test_a_defect_of_the_compiler_is_a_fault_like_others(hot: TierUpOf) -> None:
+def test_an_exception_of_the_compiler_is_counted_as_a_fault(hot: TierUpOf) -> None:
     def make(shapes: Shapes, build: Build) -> Doubles:
         raise AssertionError("a defect")
 
@@ -181,7 +181,7 @@ def test_no_run_waits_for_a_variant(hot: TierUpOf) -> None:
     assert device.wait(SECONDS) and variants(device) == [5, 6]
 
 
-def test_closing_stops_a_build_and_makes_no_more(hot: TierUpOf) -> None:
+def test_closing_stops_the_build_and_starts_no_other(hot: TierUpOf) -> None:
     begun, stopped = threading.Event(), threading.Event()
 
     def make(shapes: Shapes, build: Build) -> Doubles:

@@ -126,7 +126,7 @@ def test_counters_and_traces(compiled: Compiled) -> None:
 
 
 @pytest.mark.parametrize("name", ["positives", "texts"])
-def test_other_devices_take_them_too(name: str, options: Options, compiled: Compiled) -> None:
+def test_other_devices_run_the_same_models(name: str, options: Options, compiled: Compiled) -> None:
     known, model = compiled(name)
     reference = gw.compile(known.model, options=replace(options, device="reference"))
     null = gw.compile(known.model, options=replace(options, device="null"))

@@ -41,7 +41,7 @@ def test_memory_of_their_own_without(library: _native.Library) -> None:
     assert one.stats()["arena_bytes"] > 0 and other.stats()["arena_bytes"] == 0
 
 
-def test_trimming_one_gives_back_what_all_share(library: _native.Library) -> None:
+def test_trimming_one_program_releases_the_shared_arenas(library: _native.Library) -> None:
     arenas = _native.Arenas()
     one, other = (load(affine_chain(6), library, arenas=arenas) for _ in range(2))
     x = numbers(70_000)

@@ -49,7 +49,7 @@ def test_compile_runs_the_compiler_for_misses_alone(
     assert ran == ["a", "b", "c"]
 
 
-def test_the_key_holds_everything_that_reaches_the_code() -> None:
+def test_the_cache_key_contains_all_that_affects_the_code() -> None:
     options = Options()
     base = key_of("int x;", V3, COMPILER, options)
     others = [

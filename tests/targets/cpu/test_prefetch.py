@@ -47,7 +47,7 @@ def asked_for(text: str) -> list[tuple[str, int]]:
     return list(dict.fromkeys((address, int(written)) for address, written in found))
 
 
-def test_the_costly_pass_asks_for_the_next_row() -> None:
+def test_the_pass_with_a_costly_function_prefetches_the_next_row() -> None:
     assert sorted(asked_for(SOFTMAX)) == [
         ("m + 1200 * i + s + 1200", 0),
         ("x + 7200 * b + 1200 * i + s + 1200", 0),

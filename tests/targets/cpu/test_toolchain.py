@@ -134,7 +134,7 @@ def test_the_variable_CC_comes_first_if_it_runs(
         assert find_toolchain(Options()).command[1:] == ()
 
 
-def test_the_option_wins_and_nothing_else_is_tried(fresh: None, tmp_path: Path) -> None:
+def test_only_the_compiler_of_the_option_is_tried(fresh: None, tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match="/no/such/cc: not found") as caught:
         find_toolchain(Options(cc="/no/such/cc"))
     assert "gcc:" not in caught.value.diagnostics[0].message

@@ -96,7 +96,7 @@ def test_no_shell_reads_the_command(tmp_path: Path) -> None:
         (f"{sys.executable} -c 'import time; time.sleep(9)' {{}}", 1, "the command takes more than"),
     ],
 )
-def test_commands_that_cannot_serve_are_rejected(when: str, code: int, said: str) -> None:
+def test_unsuitable_commands_are_rejected(when: str, code: int, said: str) -> None:
     onnx.save(MODELS["in_place"](), "m.onnx")
     timeout = ("--timeout", "0.2") if "sleep" in when else ()
     result = graphwright("debug", "reduce", "m.onnx", "--when", when, *timeout)

@@ -26,7 +26,8 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
-from graphwright.kernels.library.tile import TileShape, tiles
+from graphwright.kernels.library.tile import TileShape
+from graphwright.kernels.library.tile_tables import tiles
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 

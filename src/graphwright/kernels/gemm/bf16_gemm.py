@@ -22,7 +22,8 @@ from graphwright.kernels.library.amx import AMX_TILE_ROWS
 from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import FLAG, Extent, Reach, dense
 from graphwright.kernels.library.streams import streams
-from graphwright.kernels.library.tile import K_RUN, pair_tiles
+from graphwright.kernels.library.tile import K_RUN
+from graphwright.kernels.library.tile_tables import pair_tiles
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 

@@ -28,7 +28,8 @@ from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import BITS, FLAG, Extent, Reach, Tiles, dense, stride_bounds, within
 from graphwright.kernels.library.streams import streams
-from graphwright.kernels.library.tile import K_RUN, TileShape, tiles, tiles_in_place
+from graphwright.kernels.library.tile import K_RUN, TileShape
+from graphwright.kernels.library.tile_tables import tiles, tiles_in_place
 from graphwright.kernels.library.transpose import transpose
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa

@@ -98,13 +98,13 @@ def test_inputs_and_buffers_that_do_not_fit_are_rejected(package: Path) -> None:
     with Model(package) as model, Request(model) as request:
         with pytest.raises(CError, match="argument: input 'x' is not set"):
             check(C.gw_request_run(request.handle))
-        with pytest.raises(CError, match=r"shape: input 'x': axis 1 must be 24, but is 23"):
+        with pytest.raises(CError, match=r"shape: input 'x', axis 1 must be 24, but is 23"):
             request.feed(np.zeros((3, 23), np.float32))
-        with pytest.raises(CError, match=r"shape: input 'x' has 1 axes, expected 2"):
+        with pytest.raises(CError, match=r"shape: input 'x' must have rank 2, but has rank 1"):
             request.feed(np.zeros(24, np.float32))
         with pytest.raises(CError, match=r"argument: input 'x' of these sizes has 288 bytes, 576 are given"):
             request.feed(np.zeros((3, 24), np.float64))
-        with pytest.raises(CError, match=r"shape: input 'x': axis 0 is dynamic \(N\): give its sizes"):
+        with pytest.raises(CError, match=r"shape: input 'x', axis 0 is dynamic \(N\): give its sizes"):
             check(C.gw_request_set_input(request.handle, c_size_t(0), None, c_size_t(0), None, 0))
         with pytest.raises(CError, match="argument: there is no input 1: the model has 1"):
             request.feed(rows(1), rows(1))
@@ -141,7 +141,7 @@ def test_scalars_run_and_other_ranks_are_rejected(tmp_path: Path) -> None:
     b.output("y", b.add(b.input("x", "f32", ()), b.input("z", "f32", ())))
     with Model(saved(b.compile(OPTIONS), tmp_path)) as model:
         (y,) = model.run(np.array(1.5, np.float32), np.array(2, np.float32))
-        with pytest.raises(CError, match="input 'x' has 1 axes, expected 0"):
+        with pytest.raises(CError, match="input 'x' must have rank 0, but has rank 1"):
             model.run(np.array([1.5], np.float32), np.array(2, np.float32))
     assert (y.shape, y.item()) == ((), 3.5)
 

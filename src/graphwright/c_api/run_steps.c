@@ -55,7 +55,8 @@ static gw_status learn_sizes(host_run *run, size_t input, const operand *o) {
     if (info->rank < 0)
         return GW_STATUS_OK;
     if (o->rank != info->rank)
-        return fail(GW_STATUS_SHAPE, "input '%s' has %d axes, expected %d", info->name, o->rank, info->rank);
+        return fail(GW_STATUS_SHAPE, "input '%s' must have rank %d, but has rank %d", info->name, info->rank,
+                    o->rank);
     for (int axis = 0; axis < o->rank; axis++) {
         const axis_rule *rule = &run->program->rules[input][axis];
         int64_t expected = info->sizes[axis], *known = rule->scale ? &run->sizes[rule->symbol] : NULL;
@@ -64,8 +65,8 @@ static gw_status learn_sizes(host_run *run, size_t input, const operand *o) {
         if (known && __builtin_mul_overflow(*known, rule->scale, &expected))
             expected = -1;
         if (expected != o->sizes[axis])
-            return fail(GW_STATUS_SHAPE, "input '%s' has size %" PRId64 " on axis %d, expected %" PRId64,
-                        info->name, o->sizes[axis], axis, expected);
+            return fail(GW_STATUS_SHAPE, "input '%s', axis %d must be %" PRId64 ", but is %" PRId64,
+                        info->name, axis, expected, o->sizes[axis]);
     }
     return GW_STATUS_OK;
 }

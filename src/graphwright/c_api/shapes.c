@@ -5,7 +5,7 @@
 static gw_status known_sizes(const gw_tensor_info *info, const char *what, int64_t *sizes) {
     for (int axis = 0; axis < info->rank; axis++) {
         if (info->sizes[axis] < 0)
-            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is dynamic (%s): give its sizes", what, info->name,
+            return fail(GW_STATUS_SHAPE, "%s '%s', axis %d is dynamic (%s): give its sizes", what, info->name,
                         axis, info->symbols[axis]);
         sizes[axis] = info->sizes[axis];
     }
@@ -16,13 +16,14 @@ static gw_status known_sizes(const gw_tensor_info *info, const char *what, int64
 static gw_status given_sizes(const gw_tensor_info *info, const char *what, const int64_t *shape, int rank,
                              int64_t *sizes) {
     if (rank < 0 || rank > GW_MAX_RANK || (info->rank >= 0 && rank != info->rank))
-        return fail(GW_STATUS_SHAPE, "%s '%s' has %d axes, expected %d", what, info->name, rank, info->rank);
+        return fail(GW_STATUS_SHAPE, "%s '%s' must have rank %d, but has rank %d", what, info->name,
+                    info->rank, rank);
     for (int axis = 0; axis < rank; axis++) {
         if (shape[axis] < 0)
-            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is %" PRId64 ", which is not a valid size", what,
+            return fail(GW_STATUS_SHAPE, "%s '%s', axis %d is %" PRId64 ", which is not a valid size", what,
                         info->name, axis, shape[axis]);
         if (info->rank >= 0 && info->sizes[axis] >= 0 && info->sizes[axis] != shape[axis])
-            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d must be %" PRId64 ", but is %" PRId64, what,
+            return fail(GW_STATUS_SHAPE, "%s '%s', axis %d must be %" PRId64 ", but is %" PRId64, what,
                         info->name, axis, info->sizes[axis], shape[axis]);
         sizes[axis] = shape[axis];
     }

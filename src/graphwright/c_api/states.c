@@ -107,7 +107,7 @@ gw_status gw_state_shape(gw_model *model, size_t index, int64_t *shape, int rank
     state *s = NULL;
     TRY(find_state(model, index, &s));
     if (rank != s->info.rank || (!shape && rank > 0))
-        return fail(GW_STATUS_ARGUMENT, "state '%s' has %d axes, not %d", s->info.name, s->info.rank, rank);
+        return fail(GW_STATUS_ARGUMENT, "state '%s' has rank %d, not %d", s->info.name, s->info.rank, rank);
     pthread_mutex_lock(&model->owner->states_lock);
     gw_status status = state_ready(model->owner, s);
     if (status == GW_STATUS_OK && rank > 0)

@@ -492,7 +492,7 @@ def bad_feeds() -> Iterator[tuple[str, list[Any], list[Any] | None]]:
     frozen.flags.writeable = False
     yield "0 inputs given", [], None
     yield "2 inputs given", [x, x], None
-    yield "axes, expected 1", [x.reshape(2, 2)], None
+    yield "must have rank 1, but has rank 2", [x.reshape(2, 2)], None
     yield "not contiguous", [np.ones(8, np.float32)[::2]], None
     yield "elements of another size", [np.ones(4, np.float64)], None
     yield "holds objects", [np.array([None] * 4)], None

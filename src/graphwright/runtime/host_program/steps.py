@@ -227,18 +227,18 @@ class Spec:
         if self._type.shape is None or self.numpy is None:
             return
         if len(shape) != len(self._expected):
-            raise self._wrong(what, f"has {len(shape)} axes, expected {len(self._expected)}")
+            raise self._wrong(what, f" must have rank {len(self._expected)}, but has rank {len(shape)}")
         for axis, expected in enumerate(self._expected):
             size = expected(shape[axis], sizes)
             if size is not None and size != shape[axis]:
-                raise self._wrong(what, f"has size {shape[axis]} on axis {axis}, expected {size}")
+                raise self._wrong(what, f", axis {axis} must be {size}, but is {shape[axis]}")
 
     def type(self, sizes: Sizes) -> TensorType:
         """The type, with numbers in place of known sizes."""
         return type_with_sizes(self._type, sizes)
 
     def _wrong(self, what: str, fault: str) -> FeedError:
-        return FeedError(Diagnostic("feed-shape", f"{what} {self.name!r} {fault}"))
+        return FeedError(Diagnostic("feed-shape", f"{what} {self.name!r}{fault}"))
 
 
 def _dim(dim: int | str) -> Dim:

@@ -25,7 +25,8 @@ nb::tuple shape_of(gw_list dims, const int64_t *registers) {
 void check_rank(const Program &p, int64_t input, int64_t rank) {
     if (rank == p.program->inputs[input].dims.count)
         return;
-    nb::str text = nb::str("has {} axes, expected {}").format(rank, p.program->inputs[input].dims.count);
+    nb::str text =
+        nb::str("must have rank {}, but has rank {}").format(p.program->inputs[input].dims.count, rank);
     raise_feed("input", input, text.c_str());
 }
 

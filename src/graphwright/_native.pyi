@@ -186,17 +186,20 @@ class Program:
         libraries: Sequence[Library] = (),
         arenas: Arenas | None = None,
         extents: Sequence[int] = (),
-        sites: Sequence[str] = (),
-        about: object = None,
     ) -> None:
         """Keeps ``weights``, ``libraries`` and ``arenas`` alive; without ``arenas``, the program has its own.
-        ``extents``: the address of the extent function of each kernel, 0 for none. ``sites``: for each task,
-        the lines that a crash in its kernel prints; empty: crashes are not reported. ``about``: passed to
-        readers of events with the plans of this program. ``dtypes``: returns those of the outputs, called at
-        the first run, which imports NumPy; None: unsigned integers of the size of the elements.
+        ``extents``: the address of the extent function of each kernel, 0 for none. ``dtypes``: returns those
+        of the outputs, called at the first run, which imports NumPy; None: unsigned integers of the size of
+        the elements.
 
         Raises ProgramError for malformed words.
         """
+
+    about: object
+    """Passed to readers of events with the plans of this program; at first None."""
+
+    def watch_crashes(self, sites: Sequence[str]) -> None:
+        """From now on a crash in a kernel prints the lines of its task. No run may be in progress."""
 
     @property
     def states(self) -> list[int]:

@@ -172,6 +172,9 @@ def load_program(program: Program, target: TargetCode, weights: Weights, shared:
 
 def _load(program: Program, target: TargetCode, weights: Weights, shared: Shared) -> _native.Program:
     loaded = _linked(program, target, weights, shared)
+    loaded.about = target
+    if shared.crash_label is not None:
+        loaded.watch_crashes(_sites(program, target, shared.crash_label, shared.crash_details))
     if loaded.states != sorted(program.states):
         declared = sorted(program.states)
         raise ValueError(f"the tasks update the inputs {loaded.states}, but the program declares {declared}")
@@ -190,9 +193,7 @@ def _linked(program: Program, target: TargetCode, weights: Weights, shared: Shar
         dtypes=lambda: [spec.dtype.numpy for spec in program.outputs],
         libraries=[library, *libraries.values()],
         arenas=shared.arenas,
-        sites=_sites(program, target, shared),
         extents=[_extent(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
-        about=target,
     )
 
 
@@ -205,15 +206,13 @@ def _hosts(target: TargetCode) -> list[_native.HostFunction]:
     return [host_callable(host) for host in target.stored.hosts]
 
 
-def _sites(program: Program, target: TargetCode, shared: Shared) -> list[str]:
+def _sites(program: Program, target: TargetCode, label: str, has_details: bool) -> list[str]:
     """The crash report of each task."""
-    if shared.crash_label is None:
-        return []
-    if not shared.crash_details:
-        return brief_sites(target, shared.crash_label)
+    if not has_details:
+        return brief_sites(target, label)
     from graphwright.runtime.crashes.sites import crash_sites  # decodes the tasks, which a run does not need
 
-    return crash_sites(program, target, shared.crash_label)
+    return crash_sites(program, target, label)
 
 
 def _extent(

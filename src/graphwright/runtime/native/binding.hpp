@@ -92,13 +92,13 @@ struct Program : gw_linked {
     nb::object output_dtypes;        /* a function, or None */
     std::vector<nb::object> dtypes;  /* of outputs; made by `prepare` */
     bool prepared = false;
-    nb::object about; /* passed to readers of events together with its plans; or None */
+    nb::object about = nb::none(); /* passed to readers of events together with its plans */
     Arenas own_arenas;
     std::atomic<int64_t> runs{0}, host_calls{0};
 
     Program(nb::bytes words, nb::handle weights_, const std::vector<int64_t> &kernels_, nb::handle hosts_,
             int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas_,
-            const std::vector<int64_t> &extents_, nb::handle sites_, nb::handle about_);
+            const std::vector<int64_t> &extents_);
     Program(const Program &) = delete;
     Program &operator=(const Program &) = delete;
     ~Program() { release(); }
@@ -114,6 +114,8 @@ struct Program : gw_linked {
     nb::dict stats();
     std::vector<int64_t> states() const;
     int64_t trim();
+    /* `given`: for each task, the text that a crash in its kernel prints. No run may be in progress. */
+    void watch_crashes(std::vector<std::string> given);
 
     /* NULL, and the error, if there is none. */
     gw_plan *take_plan(const int64_t *dims, int threads, gw_error *error) {
@@ -123,7 +125,6 @@ struct Program : gw_linked {
 
     void link(const std::vector<int64_t> &kernels_, const std::vector<int64_t> &extents_);
     void read_weights(nb::handle weights_);
-    void watch(nb::handle sites_);
     void make_dtypes();
     void release();
 };

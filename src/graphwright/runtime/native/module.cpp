@@ -259,11 +259,12 @@ NB_MODULE(_native, m) {
     nb::class_<Arenas>(m, "Arenas").def(nb::init<>()).def_prop_ro("bytes", &Arenas::bytes);
     nb::class_<Program>(m, "Program")
         .def(nb::init<nb::bytes, nb::handle, std::vector<int64_t>, nb::handle, int, nb::handle, nb::handle,
-                      nb::handle, std::vector<int64_t>, nb::handle, nb::handle>(),
+                      nb::handle, std::vector<int64_t>>(),
              nb::arg("words"), nb::arg("weights"), nb::arg("kernels"), nb::arg("hosts") = nb::tuple(),
              nb::arg("plan_cache") = 16, nb::arg("dtypes") = nb::none(), nb::arg("libraries") = nb::tuple(),
-             nb::arg("arenas") = nb::none(), nb::arg("extents") = std::vector<int64_t>(),
-             nb::arg("sites") = nb::tuple(), nb::arg("about") = nb::none())
+             nb::arg("arenas") = nb::none(), nb::arg("extents") = std::vector<int64_t>())
+        .def_rw("about", &Program::about, nb::arg().none())
+        .def("watch_crashes", &Program::watch_crashes, nb::arg("sites"))
         .def("plan", &Program::plan, nb::arg("input_shapes"), nb::arg("threads") = 1)
         .def("run", &Program::run, nb::arg("inputs"), nb::arg("outputs") = nb::none(), nb::arg("threads") = 0,
              nb::arg("poison") = false)

@@ -83,11 +83,9 @@ PyArray_Descr *raw_dtype(int64_t item) {
 
 Program::Program(nb::bytes words, nb::handle weights_, const std::vector<int64_t> &kernels_,
                  nb::handle hosts_, int plan_cache, nb::handle dtypes_, nb::handle libraries,
-                 nb::handle arenas_, const std::vector<int64_t> &extents_, nb::handle sites_,
-                 nb::handle about_)
+                 nb::handle arenas_, const std::vector<int64_t> &extents_)
     : gw_linked{}, hosts(list_of_objects(hosts_, "hosts must be a sequence")),
-      kept(list_of_objects(libraries, "libraries must be a sequence")), output_dtypes(nb::borrow(dtypes_)),
-      about(nb::borrow(about_)) {
+      kept(list_of_objects(libraries, "libraries must be a sequence")), output_dtypes(nb::borrow(dtypes_)) {
     gw_error error = {};
     kept.push_back(nb::borrow(arenas_));
     Arenas &arenas = arenas_.is_none() ? own_arenas : nb::cast<Arenas &>(arenas_);
@@ -97,7 +95,6 @@ Program::Program(nb::bytes words, nb::handle weights_, const std::vector<int64_t
     try {
         link(kernels_, extents_);
         read_weights(weights_);
-        watch(sites_);
     } catch (...) {
         release();
         throw;
@@ -124,13 +121,11 @@ void Program::read_weights(nb::handle weights_) {
     gw_linked_weights(this, weight_buffer.buf, weight_buffer.len);
 }
 
-void Program::watch(nb::handle sites_) {
-    for (nb::handle site : sequence(sites_, "sites must be a sequence"))
-        site_texts.push_back(nb::cast<std::string>(site));
-    if (site_texts.empty())
-        return;
-    if ((int64_t)site_texts.size() != program->task_count)
+void Program::watch_crashes(std::vector<std::string> given) {
+    if ((int64_t)given.size() != program->task_count)
         throw nb::value_error("the number of sites is not that of the tasks");
+    site_texts = std::move(given);
+    sites.clear();
     for (const std::string &text : site_texts)
         sites.push_back(text.c_str());
     gw_watch_crashes();

@@ -238,3 +238,27 @@ def test_windows_of_dense_memory_in_any_order(axes: tuple[int, ...]) -> None:
 def test_windows_of_a_slice_are_left_to_pytorch() -> None:
     made = reading(lambda x: x[1:].as_strided((3, 4), (7, 2)) + 0, torch.randn(4, 3, 5))
     assert "fill their memory" in str(made)
+
+
+def test_operators_on_lists_are_computed_tensor_by_tensor() -> None:
+    """Optimizers and moving averages call these (``foreach=True``)."""
+    a, b, c = filled((3,), torch.float32, 0), filled((2, 2), torch.float32, 1), torch.tensor(1.5)
+
+    def updated(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor) -> list[torch.Tensor]:
+        parameters, gradients = [a * 1, b * 1], [a - 2, b + 2]
+        torch._foreach_mul_(parameters, 0.9)
+        torch._foreach_addcdiv_(parameters, gradients, [a * a + 1, b * b + 1], [2.0, 3.0])
+        torch._foreach_add_(parameters, torch._foreach_mul(gradients, scale), alpha=0.5)
+        return [*torch._foreach_lerp(parameters, gradients, 0.25), *torch._foreach_norm(parameters, 1)]
+
+    equal(updated, a, b, c)
+
+
+def test_windows_are_created_by_elementary_operators() -> None:
+    for window in (torch.hamming_window, torch.blackman_window, torch.bartlett_window):
+        equal(lambda x, window=window: x * window(5, periodic=False), torch.ones(5))
+
+
+def test_kernels_that_reinterpret_memory_are_left_to_pytorch() -> None:
+    made = reading(lambda x: aten._lazy_clone(x) * 2, torch.ones(3))
+    assert [node.target for node in made.unsupported] == [aten._lazy_clone.default]

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import fx
+from torch._C import (
+    DispatchKey,
+    DispatchKeySet,
+    FunctionSchema,
+    ListType,
+    TensorType,
+    _dispatch_has_kernel_for_dispatch_key,
+)
 from torch._decomp import core_aten_decompositions, global_decomposition_table
 from torch._ops import OpOverload
 from torch.export import default_decompositions
+from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from graphwright.frontends.torch.catalog import import_function
@@ -118,10 +127,25 @@ def decomposed(node: fx.Node) -> fx.GraphModule | None:
 
 
 def _composite(target: Any) -> Callable[..., Any] | None:
-    """The operator ``target`` if PyTorch can trace it as calls of other operators. Its library may have been
-    imported after :func:`export_decompositions` was called.
+    """The kernel of the operator ``target`` that only calls other operators, if it has one. Its library may
+    have been imported after :func:`export_decompositions` was called.
     """
-    return target.decompose if isinstance(target, OpOverload) and target._can_decompose() else None
+    if not isinstance(target, OpOverload):
+        return None
+    if target._can_decompose():
+        return target.decompose
+    if not _dispatch_has_kernel_for_dispatch_key(target._name, "CompositeExplicitAutograd"):
+        return None
+    kernel = partial(target.redispatch, DispatchKeySet(DispatchKey.CompositeExplicitAutograd))
+    return functionalize(kernel, remove="mutations") if _is_elementary(target._schema) else None
+
+
+def _is_elementary(schema: FunctionSchema) -> bool:
+    """Whether an operator of ``schema`` computes lists of tensors one by one (``_foreach_add``), or creates
+    tensors (``hamming_window``). Explicit kernels of others may reinterpret memory, which cannot be traced.
+    """
+    takes_tensors = any(isinstance(each.type, TensorType) for each in schema.arguments)
+    return not takes_tensors or all(isinstance(each.type, ListType) for each in schema.returns)
 
 
 def fake_mode(fakes: Iterable[Any]) -> Any:

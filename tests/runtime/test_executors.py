@@ -21,7 +21,8 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.ir.types import F32
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.target import LEVELS, target_isa
-from graphwright.runtime.dispatch.executor import MOST_COMPILED, Case, DispatchExecutor
+from graphwright.runtime.dispatch.case_table import MOST_COMPILED, Case
+from graphwright.runtime.dispatch.executor import DispatchExecutor
 from graphwright.runtime.executor import NoFastPath, Shapes
 from graphwright.runtime.host_program.executor import HostProgramExecutor
 from tests.executables import dispatch, targets

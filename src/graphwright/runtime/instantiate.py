@@ -23,7 +23,8 @@ from graphwright.records import replace
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.null import Null
 from graphwright.runtime.devices.target import Shared, best_target
-from graphwright.runtime.dispatch.executor import Case, DispatchExecutor
+from graphwright.runtime.dispatch.case_table import Case
+from graphwright.runtime.dispatch.executor import DispatchExecutor
 from graphwright.runtime.executor import Executor, Shapes
 
 NATIVE: Final[Mapping[str, type[Cpu] | type[Null]]] = {"cpu": Cpu, "null": Null}

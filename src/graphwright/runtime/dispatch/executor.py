@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Final, TypeVar
 
 from graphwright.errors import Collector, Diagnostic, FeedError, ToolchainError
 from graphwright.executable.nodes import Dispatch, Executable, accepts
-from graphwright.executable.specs import TensorSpec, shapes_text, static_shapes
+from graphwright.executable.specs import TensorSpec, shapes_text
 from graphwright.ir.arrays import Array
 from graphwright.records import replace
-from graphwright.runtime.executor import (
-    Executor,
-    FastPath,
-    ProgramPlan,
-    Shapes,
-    shapes_of,
-    total,
-)
+from graphwright.runtime.dispatch.case_table import REMEMBERED, Case, CaseTable
+from graphwright.runtime.executor import Executor, FastPath, ProgramPlan, Shapes, shapes_of
 from graphwright.support.fork_lock import ForkLock
 
 T = TypeVar("T")
-REMEMBERED: Final = 256
-"""The most shapes whose case is cached; the least recently used is dropped."""
-MOST_COMPILED: Final = 16
-"""The most cases compiled at run time that are kept; the least recently used is dropped."""
 _SHAPE: Final = attrgetter("shape")
-
-
-class Case:
-    """An executable and its executor, compared by identity."""
-
-    def __init__(self, executable: Executable, executor: Executor) -> None:
-        self.executable, self.executor = executable, executor
 
 
 Compile = Callable[[Shapes], Case]
@@ -49,17 +31,8 @@ class DispatchExecutor(Executor):
 
     def __init__(self, dispatch: Dispatch, cases: Sequence[Case], compile: Compile | None = None) -> None:
         self.cases: Final = cases
-        self._inputs, self._compile = dispatch.inputs, compile
-        self._static = {
-            shapes: case for case in cases if (shapes := static_shapes(case.executable.inputs)) is not None
-        }
-        self._compiled: list[Case] = []
-        """Least recently used first."""
-        self._known: OrderedDict[Shapes, Case] = OrderedDict()
-        self._dropped_stats: Counter[str] = Counter()
-        """The counters of compiled cases that were dropped."""
-        self._shapes = shapes_of(dispatch.inputs)
-        self._table, self._compiling = ForkLock(), ForkLock()
+        self._inputs, self._compile, self._table = dispatch.inputs, compile, CaseTable(cases)
+        self._shapes, self._compiling = shapes_of(dispatch.inputs), ForkLock()
 
     def fast_path(self, threads: int) -> FastPath:
         """The fast path of the only case, which rejects shapes that are not its own; else one that
@@ -82,29 +55,28 @@ class DispatchExecutor(Executor):
             return self._on_first_match(shapes, lambda executor: executor.plans(shapes, threads))
         return [
             plan.within(shapes_text(case.executable.inputs))
-            for case in self._all()
+            for case in self._table.all()
             for plan in case.executor.plans(None, threads)
         ]
 
     def trim(self) -> int:
-        return sum(case.executor.trim() for case in self._all())
+        return sum(case.executor.trim() for case in self._table.all())
 
     def stats(self) -> dict[str, int]:
-        counted = total([self._dropped_stats, *(case.executor.stats() for case in self._all())])
-        return {**counted, "cases": len(self.cases) + len(self._compiled)}
+        return self._table.stats()
 
     def case_for(self, shapes: Shapes) -> Case | None:
         """The case that accepts ``shapes``, as far as known without a run: one of its guards may still fail.
         None for cases compiled at run time, which may be dropped at any time.
         """
-        known = self._static.get(shapes) or self._known.get(shapes)
+        known = self._table.known(shapes)
         if known is not None:
             return known if known in self.cases else None
         return next((case for case in self.cases if accepts(case.executable, shapes)), None)
 
     def guards_hold(self, case: Case, shapes: Shapes) -> bool:
         """Whether ``shapes`` are known to satisfy the guards of ``case``."""
-        return not case.executable.guards or self._known.get(shapes) is case
+        return not case.executable.guards or self._table.ran(shapes) is case
 
     def _run(self, arrays: Sequence[Array], run: Callable[[Executor], T]) -> T:
         return self._on_first_match(self._shapes(arrays), run)
@@ -120,7 +92,7 @@ class DispatchExecutor(Executor):
                     raise
                 broken = error
                 continue
-            self._remember(shapes, case)
+            self._table.remember(shapes, case)
             return result
         raise self._misfit(shapes) if broken is None or self._compile is None else broken
 
@@ -128,10 +100,10 @@ class DispatchExecutor(Executor):
         """The cases that may accept ``shapes``; a new one is compiled after the guards of all others
         failed.
         """
-        known = self._static.get(shapes) or self._recalled(shapes)
+        known = self._table.known(shapes)
         tried = [] if known is None else [known]
         yield from tried
-        for case in self._all():
+        for case in self._table.all():
             if case not in tried and accepts(case.executable, shapes):
                 tried.append(case)
                 yield case
@@ -146,7 +118,7 @@ class DispatchExecutor(Executor):
         have compiled one in the meantime.
         """
         with self._compiling:  # runs of known shapes continue
-            others = (case for case in self._all() if case not in tried)
+            others = (case for case in self._table.all() if case not in tried)
             found = next((case for case in others if accepts(case.executable, shapes)), None)
             return (self._add_case(shapes), True) if found is None else (found, False)
 
@@ -160,42 +132,16 @@ class DispatchExecutor(Executor):
             variant.executable, shapes
         ):  # without the guard, the graph itself constrains the sizes
             _check_sizes(variant.executable.inputs, shapes)
-        with self._table:
-            self._compiled.append(variant)
-            if len(self._compiled) > MOST_COMPILED:
-                gone = self._compiled.pop(0)
-                self._dropped_stats.update(gone.executor.stats())
-                del self._dropped_stats["arena_bytes"]
-                for known in [known for known, case in self._known.items() if case is gone]:
-                    del self._known[known]
+        self._table.add(variant)
         return variant
-
-    def _all(self) -> list[Case]:
-        with self._table:
-            return [*self.cases, *self._compiled]
-
-    def _recalled(self, shapes: Shapes) -> Case | None:
-        with self._table:
-            case = self._known.get(shapes)
-            if case is not None:
-                self._known.move_to_end(shapes)
-            return case
-
-    def _remember(self, shapes: Shapes, case: Case) -> None:
-        with self._table:
-            if case in self._compiled:
-                self._compiled.remove(case)
-                self._compiled.append(case)
-            self._known[shapes] = case
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
 
     def _misfit(self, shapes: Shapes) -> FeedError:
         """The error for ``shapes`` that no case accepts."""
-        is_exact = len(self._static) == len(self.cases)
+        static = self._table.static.values()
+        is_exact = len(static) == len(self.cases)
         if not is_exact:
             _check_sizes(self._inputs, shapes)
-        gears = "; ".join(shapes_text(case.executable.inputs) for case in self._static.values())
+        gears = "; ".join(shapes_text(case.executable.inputs) for case in static)
         message = f"no gear {'matches' if is_exact else 'accepts'} {self._text(shapes)}"
         return FeedError(Diagnostic("gear", message, hint=f"the gears are {gears}"))
 

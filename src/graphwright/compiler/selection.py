@@ -15,6 +15,7 @@ from graphwright.ir.graph import Module
 from graphwright.kernels.bands.chains import with_bands
 from graphwright.kernels.candidates.generated import GeneratedKernels
 from graphwright.kernels.launch import Host, Run, SelectedNode
+from graphwright.kernels.merge_similar import merge_similar
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.kernels.steps import all_steps
 from graphwright.passes.base import Record
@@ -49,12 +50,18 @@ def select_units(
         selection = select_kernels(module, graph, target, options.numerics, generated, choices)
         records = (*(unit.records or ()), _selection_record(selection))
         selected.append(SelectedUnit(module, selection, records))
+    merged = merge_similar([each.steps for each in selected], generated)
+    selected = [_with_steps(each, steps) for each, steps in zip(selected, merged, strict=True)]
     for each in selected:
         observe("select", each.selection)
     banded = [_in_bands(each, target, options, choices) for each in selected]
     for each in banded:
         observe("bands", each.selection)
     return banded
+
+
+def _with_steps(unit: SelectedUnit, steps: tuple[SelectedNode, ...]) -> SelectedUnit:
+    return replace(unit, selection=replace(unit.selection, steps=steps))
 
 
 def _selection_record(selection: Selection) -> Record:
@@ -75,5 +82,5 @@ def _in_bands(unit: SelectedUnit, target: Target, options: Options, choices: Cho
         )
         if joined := len(selection.steps) - len(steps):
             record.did("kernels joined in bands", joined)
-        selection = replace(selection, steps=steps)
-    return replace(unit, selection=selection, records=(*unit.records, record))
+        unit = _with_steps(unit, steps)
+    return replace(unit, records=(*unit.records, record))

@@ -4,7 +4,7 @@ expressions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from graphwright.errors import Diagnostic, PluginError
@@ -13,7 +13,7 @@ from graphwright.ir.builtin.fused import Schedule, Term, region_values
 from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.interfaces.moved_axes import Concatenates, MovesAxes
-from graphwright.ir.loops.hook import HOOK_SIZES, NUMBERS
+from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
     Apply,
     Bits,
@@ -71,8 +71,6 @@ class RegionKernel:
     """The axes along which the kernel accesses each parameter, in memory order, or FLAT."""
     rereads: bool = False
     """Whether the kernel reads operands again after it stored the first result."""
-    tables: Mapping[Value, tuple[float, ...]] = field(default_factory=dict)
-    """Parameters that are constants and no values of the region, and their elements."""
 
 
 @dataclass
@@ -98,7 +96,7 @@ class NestBuilder:
         """The memory and the address of values that are slices of an operand, or rolled."""
         self.outputs = set(region.outputs)
         self.names = UniqueNames()
-        for reserved in ("tile", NUMBERS, *HOOK_SIZES, *sorted(RESERVED)):
+        for reserved in ("tile", *HOOK_SIZES, *sorted(RESERVED)):
             self.names.take(reserved)
         self.size_names: dict[Dim, str] = {}
         self.buffers: dict[tuple[Value, tuple[int, ...]], Buffer] = {}

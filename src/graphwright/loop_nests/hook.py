@@ -5,15 +5,12 @@ finished tile.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from graphwright.ir.builtin.fused import Schedule
 from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.loops.hook import HOOK_SIZES, NUMBERS, tile_of
+from graphwright.ir.loops.hook import HOOK_SIZES, tile_of
 from graphwright.ir.loops.nodes import (
-    Apply,
-    Buffer,
     Const,
     Index,
     Kernel,
@@ -27,9 +24,8 @@ from graphwright.ir.loops.nodes import (
     Store,
 )
 from graphwright.ir.symbols import Dim, names_in, product, symbol
-from graphwright.ir.types import F32, I32, TensorType
 from graphwright.loop_nests.axes import Axis, join_axes
-from graphwright.loop_nests.builder import FLAT, NestBuilder, RegionKernel
+from graphwright.loop_nests.builder import NestBuilder, RegionKernel
 from graphwright.records import replace
 
 
@@ -46,10 +42,6 @@ def hook_kernel(
     ``groups``: the number of batch dims of ``anchors``, and the number of row dims after them.
     """
     return _Hook(region, schedule, constants, name, anchors, groups).build()
-
-
-_OF_NUMBERS: Final = frozenset(("add", "sub", "mul", "div", "quantize"))
-"""Functions whose code does not depend on whether an operand is a constant."""
 
 
 class _Hook(NestBuilder):
@@ -75,42 +67,12 @@ class _Hook(NestBuilder):
         self.tile = tile_of(anchors[0].type.dtype, len(anchors))
         self.invariants: list[Let] = []
         """Loop-invariant operands, read outside the row loop."""
-        self.numbers: dict[str, float] = {}
-        """The constants that are read from memory, by the names of their variables."""
 
     def build(self) -> RegionKernel:
-        body = self._body()
-        table, reads = self._table()
-        region = self.finish([*reads, *body])
+        region = self.finish(self._body())
         kernel = region.kernel
         hook = Kernel(kernel.name, (self.tile, *kernel.parameters), (*HOOK_SIZES, *kernel.sizes), kernel.body)
-        return replace(region, kernel=hook, tables=table)
-
-    def _table(self) -> tuple[dict[Value, tuple[float, ...]], list[Let]]:
-        """The parameter with the numbers, which may be none, and the statements that read them."""
-        if not self.numbers:
-            return {}, []
-        buffer = Buffer(NUMBERS, F32, (len(self.numbers),))
-        value = Value(TensorType(F32, buffer.shape), buffer.name)
-        self.buffers[value, FLAT] = buffer
-        self.order.append((value, buffer))
-        reads = [Let(name, Load(buffer, (k,))) for k, name in enumerate(self.numbers)]
-        return {value: tuple(self.numbers.values())}, reads
-
-    def _with_numbers(self, scalar: Scalar) -> Scalar:
-        """``scalar`` with variables for its constants after a contraction of integers: quantized layers
-        differ in their scales and zero points, and should not need a kernel each.
-        """
-        if self.tile.dtype != I32 or not isinstance(scalar, Apply) or scalar.function not in _OF_NUMBERS:
-            return scalar
-        return replace(scalar, operands=tuple(map(self._number, scalar.operands)))
-
-    def _number(self, operand: Scalar) -> Scalar:
-        if not isinstance(operand, Const) or operand.dtype != F32:
-            return operand
-        name = self.names.take("number")
-        self.numbers[name] = float(operand.value)
-        return Ref(name, F32)
+        return replace(region, kernel=hook)
 
     def _body(self) -> list[Statement]:
         parts = self._parts()
@@ -137,7 +99,7 @@ class _Hook(NestBuilder):
             if node.is_constant or node in contractions:
                 continue
             operands = [self._operand(node, p, bound) for p in range(len(node.inputs))]
-            bound[node.output] = scalar = self._with_numbers(self.scalar(node, operands))
+            bound[node.output] = scalar = self.scalar(node, operands)
             if not self.is_inlined(node.output):
                 name = self.temporary(node)
                 yield Let(name, scalar)

@@ -35,6 +35,21 @@ def test_interpreter_agrees_with_numpy(case: Case) -> None:
             np.testing.assert_allclose(arrays[name], value, rtol=case.tolerance, atol=case.tolerance)
 
 
+def test_scalar_arguments() -> None:
+    text = """kernel k(x: f32[N], y: f32[N]) sizes(N) scalars(a, b) {
+  vector i < N { y[i] = x[i] * a + b }
+}
+"""
+    kernel = parse_kernel(text)
+    verify(kernel)
+    assert print_kernel(kernel) == text
+    arrays = {"x": np.array([1, 2, -3], np.float32), "y": np.zeros(3, np.float32)}
+    interpret(kernel, arrays, {"N": 3}, (0.5, 10))
+    assert arrays["y"].tolist() == [10.5, 11, 8.5]
+    with pytest.raises(VerifyError, match="a is bound twice"):
+        verify(parse_kernel(text.replace("scalars(a, b)", "scalars(a, b, a)")))
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [

@@ -100,14 +100,16 @@ class Interpreter:
         elif task.kind is TaskKind.LAUNCH:
             kernel = self._kernels[self._graph.kernels[task.kernel].symbol]
             self.launched.append(kernel.name)
-            sizes = dict(zip(kernel.sizes, args, strict=True))
+            count = len(kernel.sizes)
+            sizes = dict(zip(kernel.sizes, args[:count], strict=True))
+            scalars = np.array(args[count:], np.int32).view(np.float32)
             buffers = {}
             for parameter, place in zip(kernel.parameters, places, strict=True):
                 shape = [evaluate(dim, sizes) for dim in parameter.shape]
                 assert place is not None
                 bytes_needed = prod(shape) * parameter.dtype.bytes
                 buffers[parameter.name] = place[:bytes_needed].view(parameter.dtype.numpy).reshape(shape)
-            interpret(kernel, buffers, sizes)
+            interpret(kernel, buffers, sizes, scalars.tolist())
         else:
             assert task.kind is TaskKind.HOSTCALL
             self._call(task, registers, places)

@@ -18,9 +18,6 @@ HOOK_SIZES: Final = ("batch", "row0", "rows", "col0", "cols", "ld")
 elements.
 """
 
-NUMBERS: Final = "numbers"
-"""The name of the parameter with the f32 constants of an epilogue in which they are not literals."""
-
 
 def tile_of(dtype: DType, results: int) -> Buffer:
     """The first parameter of a hook: a tile [rows, cols], or [rows, results, cols] for several

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -39,7 +40,9 @@ COMBINERS = ("add", "mul", "max", "min", "and", "or")
 """The functions that :class:`Accumulate` can use: they are associative and commutative."""
 
 
-def interpret(kernel: Kernel, buffers: dict[str, Array], sizes: dict[str, int]) -> None:
+def interpret(
+    kernel: Kernel, buffers: dict[str, Array], sizes: dict[str, int], scalars: Sequence[float] = ()
+) -> None:
     """Runs ``kernel`` on ``buffers``, an array for each parameter, and writes the outputs in place.
 
     Each statement of a vector loop is evaluated for all iterations at once. Raises :class:`VerifyError` with
@@ -47,6 +50,7 @@ def interpret(kernel: Kernel, buffers: dict[str, Array], sizes: dict[str, int]) 
     its parameter.
     """
     state = _State({name: np.asarray(size) for name, size in sizes.items()})
+    state.values.update(zip(kernel.scalars, np.asarray(scalars, np.float32), strict=True))
     for parameter in kernel.parameters:
         array = buffers.get(parameter.name)
         shape = tuple(evaluate(d, sizes) for d in parameter.shape)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
+from math import copysign
 
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.symbols import Dim
@@ -98,15 +99,24 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Const(Scalar):
-    """A literal."""
+    """A literal. 0.0 and -0.0 are different literals."""
 
     value: float | int | bool
     dtype: DType
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[DType, float, float]:
+        return self.dtype, self.value, copysign(1, self.value)
+
 
 @dataclass(frozen=True)
 class Ref(Scalar):
-    """The value of the variable that a :class:`Let` of this name defines."""
+    """The value of the variable that a :class:`Let` of this name defines, or of a scalar argument."""
 
     name: str
     dtype: DType
@@ -285,7 +295,8 @@ Statement = Let | Alloc | Store | Accumulate | Call | Loop
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel: its parameters (global buffers, inputs before outputs), size arguments, and body.
+    """A kernel: its parameters (global buffers, inputs before outputs), size arguments, and body. ``scalars``
+    are f32 arguments, passed after the sizes, which :class:`Ref` reads.
 
     Nested parallel loops at the top of the body are the grid. If the body has several statements, there is a
     barrier between them.
@@ -295,6 +306,7 @@ class Kernel:
     parameters: tuple[Buffer, ...]
     sizes: tuple[str, ...]
     body: tuple[Statement, ...]
+    scalars: tuple[str, ...] = ()
 
 
 def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:

@@ -21,7 +21,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.loops.parse_expressions import ExpressionParser
 from graphwright.ir.symbols import Dim, SymbolError
-from graphwright.ir.types import DTYPES
+from graphwright.ir.types import DTYPES, F32
 from graphwright.records import replace
 
 _KINDS: Final = frozenset(kind.value for kind in Kind)
@@ -47,17 +47,21 @@ class _Parser(ExpressionParser):
     # declarations
 
     def kernel(self) -> Kernel:
-        """``kernel NAME(PARAMETER, ...) sizes(NAME, ...) BODY``"""
+        """``kernel NAME(PARAMETER, ...) sizes(NAME, ...) scalars(NAME, ...) BODY``, where ``scalars`` is
+        optional.
+        """
         self.expect("kernel")
         name = self.name()
         self.expect("(")
         parameters = self.listed(self.parameter, ")")
         self.expect("sizes", "(")
         sizes = self.listed(self.name, ")")
+        scalars = self.listed(self.name, ")") if self.accept("scalars") and self.accept("(") else ()
+        self.bindings.update(dict.fromkeys(scalars, F32))
         body = self.body()
         if self.peek():
             self.fail(f"{self.peek()!r} after the kernel's end")
-        return Kernel(name, tuple(parameters), tuple(sizes), body)
+        return Kernel(name, tuple(parameters), tuple(sizes), body, tuple(scalars))
 
     def parameter(self) -> Buffer:
         """``NAME: DTYPE[DIM, ...]``, with strides and a level where they are not the default."""

@@ -53,7 +53,8 @@ RESERVED: Final = frozenset({"inf", "nan", "true", "false", "where", "else", "st
 def print_kernel(kernel: Kernel) -> str:
     """The text of ``kernel``."""
     parameters = ", ".join(_parameter(buffer) for buffer in kernel.parameters)
-    head = f"kernel {kernel.name}({parameters}) sizes({', '.join(kernel.sizes)}) {{"
+    scalars = f" scalars({', '.join(kernel.scalars)})" if kernel.scalars else ""
+    head = f"kernel {kernel.name}({parameters}) sizes({', '.join(kernel.sizes)}){scalars} {{"
     return "\n".join([head, *(line for s in kernel.body for line in _lines(s, "  ")), "}"]) + "\n"
 
 

@@ -6,8 +6,9 @@ A kernel looks like this::
       vector i < N { y[i] = x[i] * 2.0 }
     }
 
-Line breaks have no meaning. ``@i`` is an index expression as a value, ``1.0:f32`` a literal with a dtype,
-``x[i where @i < @N else 1.0]`` a masked load, and ``a[r:12, 0:K]`` a tile of 12 rows from row ``r``.
+``scalars(a, b)`` after the sizes declares scalar arguments. Line breaks have no meaning. ``@i`` is an index
+expression as a value, ``1.0:f32`` a literal with a dtype, ``x[i where @i < @N else 1.0]`` a masked load, and
+``a[r:12, 0:K]`` a tile of 12 rows from row ``r``.
 """
 
 from graphwright.ir.loops.parse import parse_kernel, parse_kernels

@@ -33,7 +33,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.loops.text import RESERVED, print_statement
 from graphwright.ir.symbols import Dim, names_in
-from graphwright.ir.types import BOOL, DType
+from graphwright.ir.types import BOOL, F32, DType
 
 MICROKERNELS = {"matmul": 2}
 """The number of operands of each microkernel of :class:`Call`."""
@@ -44,6 +44,9 @@ def verify(kernel: Kernel) -> None:
     checker = _Checker(kernel)
     for name in (*kernel.sizes, *(p.name for p in kernel.parameters)):
         checker.declare(name)
+    for name in kernel.scalars:
+        checker.declare(name)
+        checker.values[name] = F32
     for parameter in kernel.parameters:
         checker.buffer(parameter)
         if parameter.level is not Level.GLOBAL and parameter is not kernel.parameters[0]:

@@ -209,7 +209,8 @@ def _hooked(
     if kernel is None or len(hook.writes) != 1:
         return None
     first, written = len(launch.operands) + 1, hook.writes[0]
-    sizes = dict(zip((s for s in kernel.sizes if s not in HOOK_SIZES), hook.args, strict=True))
+    names = [size for size in kernel.sizes if size not in HOOK_SIZES]
+    sizes = dict(zip(names, hook.args[: len(names)], strict=True))
     parameters = kernel.parameters[1:]
     result, args = parameters[written], bands.Stage(kind, launch.args, 0).sizes
     axis = -1 if hook.operands[written].layout is None else -2  # else channels of a block follow

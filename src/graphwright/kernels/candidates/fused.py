@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-import numpy as np
-
 from graphwright.ir.builtin.fused import UNNAMED, Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.names import identifier
@@ -168,7 +166,7 @@ def _with_epilogue(
     name = f"{_name(region)}_hook"
     results = [each.output for each in anchors_of(physical)]
     tail = hook_kernel(physical, _schedule(node), results, groups(anchor), context.constants, name)
-    operands, writes = _operands(_outer(node, physical) | _tables(tail, context), tail)
+    operands, writes = _operands(_outer(node, physical), tail)
     hook = Hook(context.generate(tail.kernel, node.location), operands, writes, tail.sizes)
     second = outer[others[0].operand(1)] if others else None
     return launch(Contraction(anchor, inputs, None, hook, _tiles(node, anchor), second), context)
@@ -199,11 +197,6 @@ def _outer(node: Node, region: Graph) -> dict[Value, Value]:
 def _operands(outer: dict[Value, Value], kernel: RegionKernel) -> tuple[tuple[Value, ...], tuple[int, ...]]:
     first_output = len(kernel.parameters) - kernel.output_count
     return tuple(outer[v] for v in kernel.parameters), tuple(range(first_output, len(kernel.parameters)))
-
-
-def _tables(kernel: RegionKernel, context: Context) -> dict[Value, Value]:
-    """The constants of the tables of a kernel."""
-    return {v: context.table(np.array(x, np.float32), v.name) for v, x in kernel.tables.items()}
 
 
 def _in_place(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from graphwright.cost.loops import kernel_work, work_at
@@ -85,6 +85,13 @@ class GeneratedKernels:
             self._put(self.names, key, f"{kernel.name}_{len(self.names)}")
             self._put(self.comments, self.names[key], comment)
         return KernelRef(self.names[key], GENERATED)
+
+    def merge(self, kernel: Kernel, names: Sequence[str]) -> str:
+        """Replaces the kernels ``names`` by ``kernel``, which gets the first of these names."""
+        replaced = set(names)
+        self.names = {known: name for known, name in self.names.items() if name not in replaced}
+        self.names[replace(kernel, name="")] = names[0]
+        return names[0]
 
     def add_source(self, source: CSource, function: str) -> KernelRef:
         """Adds a function of a plugin's C code."""

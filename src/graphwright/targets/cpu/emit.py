@@ -30,6 +30,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.names import c_comment
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
+from graphwright.ir.types import F32
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.c.body import Writer
 from graphwright.targets.cpu.c.dims import depends
@@ -37,7 +38,7 @@ from graphwright.targets.cpu.c.extent import extent_text, hook_extent_text
 from graphwright.targets.cpu.c.main import main_text
 from graphwright.targets.cpu.c.prefetch import prefetches
 from graphwright.targets.cpu.c.ranges import HELPERS
-from graphwright.targets.cpu.c.scope import Variable, c_name
+from graphwright.targets.cpu.c.scope import Value, Variable, c_name
 from graphwright.targets.cpu.c.support import C_TYPES, Support, check_dtype
 from graphwright.targets.cpu.isa import Isa
 
@@ -231,12 +232,17 @@ def _assemble(signature: str, lines: list[str], parameters: Sequence[str]) -> st
 
 
 def _bind(writer: Writer, kernel: Kernel, parameters: tuple[Buffer, ...], sizes: tuple[str, ...]) -> None:
-    """Declares the sizes, parameters and cache buffers that the body uses as local variables."""
+    """Declares the sizes, scalars, parameters and cache buffers that the body uses as local variables."""
     scope = writer.scope
     outputs = written(kernel)
     for position, size in enumerate(sizes):
         scope.names[size] = c_name(size)
         writer.line(f"const int64_t {c_name(size)} = arg[{position}];")
+    for position, scalar in enumerate(kernel.scalars, len(sizes)):
+        name = c_name(scalar)
+        writer.line(f"float {name};")
+        writer.line(f"__builtin_memcpy(&{name}, arg + {position}, sizeof {name});")
+        scope.values[scalar] = Value(name, F32)
     for position, buffer in enumerate(parameters):
         check_dtype(buffer.dtype)
         constant = "" if buffer.name in outputs else "const "
@@ -250,7 +256,7 @@ def _bind(writer: Writer, kernel: Kernel, parameters: tuple[Buffer, ...], sizes:
         writer.line(f"{ctype} *{name} = ({ctype} *)((char *)scratch + {writer.factor(offset)});")
         scope.variables[buffer.name] = Variable(name)
         offset = offset + _bytes(buffer)
-    for name in (*map(c_name, sizes), *(c_name(b.name) for b in parameters)):
+    for name in map(c_name, (*sizes, *kernel.scalars, *(b.name for b in parameters))):
         writer.line(f"(void){name};")
 
 

@@ -78,7 +78,7 @@ def extent_text(kernel: Kernel, grid: Dim, scratch: Dim) -> str:
     """The extent function of ``kernel``, which has one phase; empty if a stride may be negative."""
     names = _names(kernel.sizes)
     lines = [
-        *_head(kernel.sizes, kernel.parameters),
+        *_head(kernel.sizes, kernel.scalars, kernel.parameters),
         f"out[0] = {number(grid, names).text};",
         f"out[1] = {number(scratch, names).text};",
     ]
@@ -91,7 +91,11 @@ def hook_extent_text(kernel: Kernel) -> str:
     """
     sizes = tuple(size for size in kernel.sizes if size not in HOOK_SIZES)
     tile = [f"const double {name} = out[{TILE + k}];" for k, name in enumerate(("batches", "rows", "cols"))]
-    lines = [*_head(sizes, kernel.parameters[1:]), *tile, "(void)batches, (void)rows, (void)cols;"]
+    lines = [
+        *_head(sizes, kernel.scalars, kernel.parameters[1:]),
+        *tile,
+        "(void)batches, (void)rows, (void)cols;",
+    ]
     own = {"row0": ZERO, "col0": ZERO} | {name: Double(name) for name in ("batches", "rows", "cols")}
     images = Loop("batch", Kind.SERIAL, symbol("batches"), kernel.body)
     return _function(kernel.name, [*lines, *_reaches((images,), kernel.parameters[1:], _names(sizes) | own)])
@@ -102,10 +106,10 @@ def _names(sizes: Sequence[str]) -> dict[str, Double]:
     return {size: Double(f"n{position}") for position, size in enumerate(sizes)}
 
 
-def _head(sizes: Sequence[str], parameters: Sequence[Buffer]) -> list[str]:
+def _head(sizes: Sequence[str], scalars: Sequence[str], parameters: Sequence[Buffer]) -> list[str]:
     variables = [each.text for each in _names(sizes).values()]
     return [
-        f"if (args < {len(sizes)} || operands < {len(parameters)})",
+        f"if (args < {len(sizes) + len(scalars)} || operands < {len(parameters)})",
         "    return 1;",
         *(f"const double {name} = (double)arg[{k}];" for k, name in enumerate(variables)),
         *(f"(void){name};" for name in variables),

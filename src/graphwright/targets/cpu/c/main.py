@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from graphwright.ir.loops.hook import HOOK_SIZES, NUMBERS
+from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import Buffer, Kernel, Level, written
 from graphwright.ir.symbols import Dim, SymbolError, evaluate, minimum, product
 from graphwright.targets.cpu.c.dims import dim_text, strides_of
@@ -39,7 +39,7 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-enum { NO_FLOAT, FLOAT, HALF, BRAIN, WHOLE }; /* f32 and f64; f16; bf16; integers in f32 */
+enum { NO_FLOAT, FLOAT, HALF, BRAIN }; /* f32 and f64; f16; bf16 */
 
 /* Floats between -1 and 1, or integers from 1 on; elements of other types are 0 or 1. */
 static void *made_up(int64_t elements, int64_t size, int floating) {
@@ -49,9 +49,7 @@ static void *made_up(int64_t elements, int64_t size, int floating) {
         state = state * 1664525u + 1013904223u;
         const double value = (double)(state >> 8) / (1 << 23) - 1;
         const uint32_t sign = state >> 31 << 15, digits = state >> 16;
-        if (floating == WHOLE)
-            ((float *)data)[i] = (float)(i + 1);
-        else if (floating == HALF)
+        if (floating == HALF)
             ((uint16_t *)data)[i] = (uint16_t)(sign | 0x3800 | (digits & 0x3ff));
         else if (floating == BRAIN)
             ((uint16_t *)data)[i] = (uint16_t)(sign | 0x3f00 | (digits & 0x7f));
@@ -226,7 +224,7 @@ def _run_hook(hook: Kernel, support: Support) -> str:
         **_types(hook),
     )
     support.dim(text)
-    return text.replace("@SIZES@", _declared(names))
+    return text.replace("@SIZES@", _arguments(names, hook.scalars))
 
 
 def _tile(hook: Kernel) -> tuple[Dim, Dim]:
@@ -247,8 +245,8 @@ def _types(kernel: Kernel) -> dict[str, object]:
 
 
 def _kind(buffer: Buffer) -> str:
-    """How elements are made up and compared: zero points and bounds among numbers are integers."""
-    return "WHOLE" if buffer.name == NUMBERS else _FLOATING.get(buffer.dtype.name, "NO_FLOAT")
+    """How elements are made up and compared."""
+    return _FLOATING.get(buffer.dtype.name, "NO_FLOAT")
 
 
 def _run(kernel: Kernel, grid: Dim, scratch: Dim, support: Support) -> str:
@@ -261,11 +259,17 @@ def _run(kernel: Kernel, grid: Dim, scratch: Dim, support: Support) -> str:
         **_types(kernel),
     )
     support.dim(text)
-    return text.replace("@SIZES@", _declared(names))
+    return text.replace("@SIZES@", _arguments(names, kernel.scalars))
 
 
-def _declared(names: Mapping[str, str]) -> str:
-    return "\n".join(
-        f"        const int64_t {name} = arg[{i}];\n        (void){name};"
-        for i, name in enumerate(names.values())
-    )
+def _arguments(sizes: Mapping[str, str], scalars: Sequence[str]) -> str:
+    """Declarations of the sizes, and made-up scalars: whole numbers, as zero points and bounds are."""
+    lines = [
+        line
+        for k, n in enumerate(sizes.values())
+        for line in (f"const int64_t {n} = arg[{k}];", f"(void){n};")
+    ]
+    lines += [
+        f"memcpy(arg + {k}, &(float){{{k}}}, sizeof(float));" for k, _ in enumerate(scalars, len(sizes))
+    ]
+    return "\n".join(f"        {line}" for line in lines)

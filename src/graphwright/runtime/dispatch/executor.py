@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 from typing import Final, TypeVar
 
 from graphwright.errors import Collector, Diagnostic, FeedError, ToolchainError
@@ -12,11 +11,11 @@ from graphwright.executable.specs import TensorSpec, shapes_text
 from graphwright.ir.arrays import Array
 from graphwright.records import replace
 from graphwright.runtime.dispatch.case_table import REMEMBERED, Case, CaseTable
-from graphwright.runtime.executor import Executor, FastPath, ProgramPlan, Shapes, shapes_of
+from graphwright.runtime.dispatch.shaped_fast_path import ShapedFastPath
+from graphwright.runtime.executor import Executor, FastPath, NoFastPath, ProgramPlan, Shapes, shapes_of
 from graphwright.support.fork_lock import ForkLock
 
 T = TypeVar("T")
-_SHAPE: Final = attrgetter("shape")
 
 
 Compile = Callable[[Shapes], Case]
@@ -40,7 +39,7 @@ class DispatchExecutor(Executor):
         """
         if len(self.cases) == 1:
             return self.cases[0].executor.fast_path(threads)
-        return DispatchFastPath(self, [spec.name for spec in self._inputs], threads)
+        return _DispatchFastPath(self, [spec.name for spec in self._inputs], threads)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
@@ -178,11 +177,12 @@ def _check_sizes(inputs: Sequence[TensorSpec], shapes: Shapes) -> None:
     faults.raise_if_any()
 
 
-class DispatchFastPath(FastPath):
+class _DispatchFastPath(ShapedFastPath):
     """Forwards to the fast path of the case for the input shapes."""
 
     def __init__(self, dispatch: DispatchExecutor, names: Sequence[str], threads: int) -> None:
-        self._dispatch, self._names, self._threads = dispatch, names, threads
+        super().__init__(names, NoFastPath(threads))
+        self._dispatch, self._threads = dispatch, threads
         self._paths: dict[Shapes, FastPath] = {}
         self._by_executor: dict[Executor, FastPath] = {}
 
@@ -197,36 +197,14 @@ class DispatchFastPath(FastPath):
         for path in list(self._by_executor.values()):  # a copy, as other threads may add entries
             path.threads = count
 
-    def __call__(self, *arrays: object) -> tuple[Array, ...] | None:
-        try:
-            path = self._paths.get(tuple(map(_SHAPE, arrays))) or self._new_path(arrays)
-        except (AttributeError, TypeError):  # not an array
-            return None
-        return None if path is None else path(*arrays)
+    def path(self, shapes: Shapes) -> FastPath:
+        return self._paths.get(shapes) or self._new_path(shapes)
 
-    def named(self, feeds: object, names: object, out: object = None, /) -> dict[str, Array] | None:
-        path = self._for_feeds(feeds)
-        return None if path is None else path.named(feeds, names, out)
-
-    def listed(self, feeds: object, names: object, /) -> list[Array] | None:
-        path = self._for_feeds(feeds)
-        return None if path is None else path.listed(feeds, names)
-
-    def _for_feeds(self, feeds: object) -> FastPath | None:
-        if type(feeds) is not dict:
-            return None
-        try:
-            arrays = [feeds[name] for name in self._names]
-            return self._paths.get(tuple(map(_SHAPE, arrays))) or self._new_path(arrays)
-        except (KeyError, AttributeError, TypeError):
-            return None
-
-    def _new_path(self, arrays: Sequence[object]) -> FastPath | None:
-        """The fast path for arrays of new shapes."""
-        shapes: Shapes = tuple(map(_SHAPE, arrays))
+    def _new_path(self, shapes: Shapes) -> FastPath:
+        """The fast path for new ``shapes``."""
         case = self._dispatch.case_for(shapes) if len(shapes) == len(self._names) else None
         if case is None:
-            return None
+            return self._otherwise
         path = self._by_executor.get(case.executor)
         if path is None:
             path = self._by_executor.setdefault(case.executor, case.executor.fast_path(self._threads))

@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from graphwright.config import Options
 from graphwright.executable.specs import TensorSpec
@@ -20,6 +20,7 @@ from graphwright.ir.arrays import Array
 from graphwright.package.package import Package
 from graphwright.records import dataclass
 from graphwright.runtime.dispatch.background_build import Build, Load
+from graphwright.runtime.dispatch.shaped_fast_path import ShapedFastPath
 from graphwright.runtime.executor import (
     Executor,
     FastPath,
@@ -246,49 +247,26 @@ class TierUp(Executor):
             worker.join(PATIENCE)
 
 
-class _TierUpFastPath(FastPath):
-    """The fast path of a :class:`TierUp`: forwards to that of the variant for the shapes, or of
-    ``general``.
-    """
+class _TierUpFastPath(ShapedFastPath):
+    """Forwards to the fast path of the variant for the shapes, or of ``general``."""
 
     def __init__(self, hot: TierUp, names: tuple[str, ...], general: FastPath) -> None:
-        self._hot, self._names, self._general = hot, names, general
+        super().__init__(names, general)
+        self._hot = hot
 
     @property
     def threads(self) -> int:
         """The number of threads of a run."""
-        return self._general.threads
+        return self._otherwise.threads
 
     @threads.setter
     def threads(self, count: int) -> None:
-        self._general.threads = count
+        self._otherwise.threads = count
         self._hot.set_threads(count)
 
-    def __call__(self, *arrays: Any) -> tuple[Array, ...] | None:
-        """As :meth:`FastPath.__call__`."""
-        try:
-            path = self._path(tuple([array.shape for array in arrays]))
-        except (AttributeError, TypeError):  # not an array
-            path = self._general
-        return path(*arrays)
-
-    def named(self, feeds: Any, names: object, out: object = None, /) -> dict[str, Array] | None:
-        """As :meth:`FastPath.named`."""
-        return self._of_feeds(feeds).named(feeds, names, out)
-
-    def listed(self, feeds: Any, names: object, /) -> list[Array] | None:
-        """As :meth:`FastPath.listed`."""
-        return self._of_feeds(feeds).listed(feeds, names)
-
-    def _of_feeds(self, feeds: Any) -> FastPath:
-        try:
-            return self._path(tuple([feeds[name].shape for name in self._names]))
-        except (AttributeError, KeyError, TypeError):  # not a dict of arrays
-            return self._general
-
-    def _path(self, shapes: Shapes) -> FastPath:
+    def path(self, shapes: Shapes) -> FastPath:
         variant = self._hot.variant(shapes)
-        return self._general if variant is None else variant.path
+        return self._otherwise if variant is None else variant.path
 
 
 @atexit.register

@@ -63,7 +63,7 @@ def test_copy_permutes_slices_and_concatenates(
 @each_isa
 @given(
     columns=st.integers(0, 140),
-    few=st.integers(1, 5),
+    few=st.integers(1, 17),
     outer=st.integers(1, 3),
     dtype=st.sampled_from(DTYPES),
     at_end=st.booleans(),
@@ -107,7 +107,9 @@ def test_copy_transposes_large_matrices(isa: Isa, dtype: type) -> None:
 
 
 @each_isa
-@pytest.mark.parametrize("shape", [(1045, 37), (37, 1045), (530, 530), (17, 70), (2100, 16)])
+@pytest.mark.parametrize(
+    "shape", [(1045, 37), (37, 1045), (1045, 7), (7, 1045), (530, 530), (17, 70), (2100, 16)]
+)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_copy_transposes_in_blocks_of_either_order(isa: Isa, dtype: type, shape: tuple[int, int]) -> None:
     src = guard(random(np.random.default_rng(1), shape, dtype))

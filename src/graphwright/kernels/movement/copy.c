@@ -145,7 +145,7 @@ static blocking plain_blocks(const int64_t *n, int64_t size, int contiguous) {
 }
 
 /* Blocks of one line of dst by many rows, since they read src in order, which matters most; or of one line of
- * src by many columns. */
+ * src by many columns. An axis shorter than a tile leaves room for a long block of the other. */
 static blocking transposed_blocks(const nest *t, int64_t size, int stream) {
     const int64_t *n = t->n + t->rank - 2, line = LINE_BYTES / size;
     int64_t strides = 0;
@@ -155,6 +155,8 @@ static blocking transposed_blocks(const nest *t, int64_t size, int stream) {
     int whole = sizeof(vi) == LINE_BYTES && size >= 4;
     int tall = stream || (whole && (n[0] >= n[1] || n[0] >= MANY));
     blocking b = {{tall ? MOST : line, tall ? line : MANY}, {1, 1}, 0, tall};
+    if ((n[0] < n[1] ? n[0] : n[1]) * size < 16)
+        b.size[0] = b.size[1] = MOST;
     if (strides % LINE_BYTES == 0)
         b.shift = (int64_t)((uintptr_t)t->dst % LINE_BYTES) / size;
     if (n[0] > b.size[0])

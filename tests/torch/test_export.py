@@ -329,6 +329,20 @@ def test_unsupported_modules_are_errors_with_the_source_line() -> None:
         gw.compile(b"", (x,))
 
 
+def test_operators_with_side_effects_are_named() -> None:
+    """PyTorch wraps the check of the factorization in ``with_effects``, and orders it by a token."""
+
+    class Factorizes(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.cholesky(x)
+
+    with pytest.raises(gw.ModelError) as missing:
+        gw.compile(Factorizes(), (torch.eye(3),))
+    found = [each.message.partition(":")[0] for each in missing.value.diagnostics]
+    assert found == ["aten.linalg_cholesky_ex.default", "aten._linalg_check_errors.default"]
+    assert str(missing.value).count("which leaves such operators to PyTorch") == 1
+
+
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_dropout_between_recurrent_layers_is_rejected(kind: type[nn.RNNBase]) -> None:
     """PyTorch's own decompositions of GRU and RNN leave the dropout out."""

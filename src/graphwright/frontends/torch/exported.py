@@ -17,7 +17,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.torch.complex_nodes import ComplexNodeReader
 from graphwright.frontends.torch.complex_numbers import COMPLEX_RESULT, Complex, complex_constant
-from graphwright.frontends.torch.nodes import UnsupportedValue
+from graphwright.frontends.torch.nodes import NO_OP, UnsupportedValue
 from graphwright.frontends.torch.numbers import scalar
 from graphwright.frontends.torch.random_numbers import is_random
 from graphwright.frontends.torch.size_guards import assumed_sizes
@@ -40,6 +40,7 @@ _IN_PLACE = (
     "buffer of the module, which becomes a state of the model"
 )
 
+_NO_OP_HINT = "call it outside of the module, or use torch.compile, which leaves such operators to PyTorch"
 _RANDOM = (
     "an exported model draws no random numbers: call module.eval() first if only training needs them, or let "
     "them be an argument of forward"
@@ -138,6 +139,8 @@ class _ProgramReader:
                 return dim
             case InputKind.USER_INPUT, Tensor(name):
                 return self._builder.graph.add_input(type_from(node.meta["val"]), name)
+            case InputKind.TOKEN, _:  # it orders side effects, whose operators are rejected
+                return None
         if spec.target in self._changed:
             return self._state(spec.target)
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
@@ -234,8 +237,8 @@ class _ProgramReader:
             return
         lines: dict[tuple[str, str, str], dict[str, None]] = {}
         for node, reason in self._unsupported.items():
-            what = str(node.target) if node.op == "call_function" else node.name
-            hint = _RANDOM if is_random(node) else ""
+            what = str(_operator_of(node)) if node.op == "call_function" else node.name
+            hint = _RANDOM if is_random(node) else _NO_OP_HINT if reason == NO_OP else ""
             lines.setdefault((what, reason, hint), {}).update(dict.fromkeys(user_line(node)))
         raise ModelError(
             *(
@@ -243,6 +246,11 @@ class _ProgramReader:
                 for (what, reason, hint), where in lines.items()
             )
         )
+
+
+def _operator_of(node: fx.Node) -> Any:
+    """The operator that ``node`` calls; that of ``with_effects`` is its argument."""
+    return node.args[1] if node.target is torch.ops.higher_order.with_effects else node.target
 
 
 def _leaf(argument: Any, path: str) -> Tree:

@@ -35,6 +35,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
 
+NO_OP = "there is no op for it"
+"""The reason against an operator without an import function."""
 MAX_DEPTH = 4
 """The most nested decompositions, as a decomposition can lead to itself."""
 _CHECKS = frozenset(
@@ -196,7 +198,7 @@ class NodeReader:
     def _imported(self, node: fx.Node) -> Any:
         convert = import_function(node.target)
         if convert is None:
-            raise Unsupported("it draws random numbers" if is_random(node) else "there is no op for it")
+            raise Unsupported("it draws random numbers" if is_random(node) else NO_OP)
         bind(node, self.resolved(node.all_input_nodes))
         call = Call(node, self.resolved, self._builder, self._inlined)
         try:

@@ -141,7 +141,7 @@ def report(diagnostics: Sequence[Diagnostic]) -> None:
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), indent: str = "  ") -> None:
     """Prints a table to stdout, below ``head`` if given. Columns of numbers are right-aligned. On a narrow
-    terminal, texts are cut, and the last column is wrapped.
+    terminal, texts are cut, and the last column is wrapped; an only column with an indent.
     """
     cells = [[*(terminal(cell, _CELL) for cell in row[:-1]), terminal(row[-1], _LAST_CELL)] for row in rows]
     right = [all(map(_NUMBER.fullmatch, column)) for column in zip(*cells, strict=True)]
@@ -149,7 +149,10 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), indent: str =
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     widths = _fitting(widths, right, terminal_width(), len(indent))
     for *first, last in cells:
-        parts = textwrap.wrap(last, widths[-1]) if len(last) > widths[-1] else [last]
+        deeper = "" if first else "    "  # the rows of one column would otherwise run into each other
+        parts = (
+            textwrap.wrap(last, widths[-1], subsequent_indent=deeper) if len(last) > widths[-1] else [last]
+        )
         for row in ([*first, parts[0]], *([""] * len(first) + [part] for part in parts[1:])):
             padded = zip(row, widths, right or [False] * len(widths), strict=True)
             fields = (c.rjust(w) if r else terminal(c, w).ljust(w) for c, w, r in padded)

@@ -16,7 +16,7 @@ from graphwright.ir.graph import Module
 from graphwright.ir.op import Op, Sample, Trait, registered_ops
 from graphwright.ir.types import BF16, F16, F32, F64, DType, TensorType
 from graphwright.kernels.select import Selection, host_steps
-from graphwright.targets.cpu.c.support import C_TYPES
+from graphwright.targets.cpu.c.dtypes import C_TYPES
 from tests.ops.support import TOLERANCE, run_reference
 
 Array = np.ndarray[Any, Any]

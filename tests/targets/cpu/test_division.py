@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from graphwright.ir.types import F32, I32, I64, U32, DType
-from graphwright.targets.cpu.c.support import C_TYPES, Support
+from graphwright.targets.cpu.c.dtypes import C_TYPES
+from graphwright.targets.cpu.c.support import Support
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.toolchain import compile_shared
 from tests.kernels.library.harness import RUNNABLE

@@ -34,12 +34,13 @@ from graphwright.ir.types import F32
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.c.body import Writer
 from graphwright.targets.cpu.c.dims import depends
+from graphwright.targets.cpu.c.dtypes import C_TYPES, check_dtype
 from graphwright.targets.cpu.c.extent import extent_text, hook_extent_text
 from graphwright.targets.cpu.c.main import main_text
 from graphwright.targets.cpu.c.prefetch import prefetches
 from graphwright.targets.cpu.c.ranges import HELPERS
 from graphwright.targets.cpu.c.scope import Value, Variable, c_name
-from graphwright.targets.cpu.c.support import C_TYPES, Support, check_dtype
+from graphwright.targets.cpu.c.support import Support
 from graphwright.targets.cpu.isa import Isa
 
 BLOCK = 4096

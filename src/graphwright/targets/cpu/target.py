@@ -18,7 +18,7 @@ from graphwright.ir.types import DType
 from graphwright.loop_nests.limits import Limits
 from graphwright.loop_nests.nest import Nest
 from graphwright.records import dataclass
-from graphwright.targets.cpu.c.support import has_code
+from graphwright.targets.cpu.c.dtypes import has_code
 from graphwright.targets.cpu.cache import KernelCache
 from graphwright.targets.cpu.emit import emit_file, grid_of, scratch_of
 from graphwright.targets.cpu.isa import ISAS, Isa

@@ -12,13 +12,10 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.types import BOOL
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.c.dims import depends
+from graphwright.targets.cpu.c.dtypes import lane_dtype, stored_dtype
 from graphwright.targets.cpu.c.lines import operand
 from graphwright.targets.cpu.c.literals import identity, literal
 from graphwright.targets.cpu.c.scope import Value, Variable
-from graphwright.targets.cpu.c.support import (
-    lane_dtype,
-    stored_dtype,
-)
 from graphwright.targets.cpu.c.values import Values, element_text
 
 
@@ -93,7 +90,7 @@ class Accumulations(Values):
         if variable.private:
             name = self.element(variable, statement.index, buffer)
             total = self.support.combine(combiner, lane, self.count, name, operand(self.vectorized(value)))
-            total = self.support.round(buffer.dtype, self.count, total)
+            total = self.storage.round(buffer.dtype, self.count, total)
             self.assign(name, variable, Value(total, buffer.dtype, vector=True), statement.mask)
             return
         partial = self.scope.partials.get(id(statement))
@@ -130,11 +127,11 @@ class Accumulations(Values):
         at, live = self.access(buffer, statement.index), self.mask_of(statement.mask)
         if at.step == "1" and not at.table:
             stored = self.move("load", at, stored_dtype(buffer.dtype), live)
-            old = self.support.widen(buffer.dtype, self.count, stored)
+            old = self.storage.widen(buffer.dtype, self.count, stored)
             total = self.support.combine(
                 _of_lanes(statement), lane, self.count, operand(old), operand(self.vectorized(value))
             )
-            total = self.support.narrow(buffer.dtype, self.count, f"({total})")
+            total = self.storage.narrow(buffer.dtype, self.count, f"({total})")
             self.line(self.move("store", at, stored_dtype(buffer.dtype), live, total) + ";")
             return
         added = self.fresh("added")

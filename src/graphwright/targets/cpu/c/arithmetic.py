@@ -8,10 +8,10 @@ from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.types import BOOL, F32, DType
 from graphwright.targets.cpu.c.analysis import COMPARISONS
 from graphwright.targets.cpu.c.conversion import Conversions
+from graphwright.targets.cpu.c.dtypes import C_TYPES, lane_dtype
 from graphwright.targets.cpu.c.lines import operand
 from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.scope import Value
-from graphwright.targets.cpu.c.support import C_TYPES, lane_dtype
 
 _OPERATORS: Final = {
     "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "div": "({} / {})", "div_by_sum": "({} / {})",

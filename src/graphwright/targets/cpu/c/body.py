@@ -26,15 +26,11 @@ from graphwright.ir.types import F32, F64, I32, I64, U32, U64, DType
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.c.analysis import vectorizes
 from graphwright.targets.cpu.c.dims import strides_of
+from graphwright.targets.cpu.c.dtypes import C_TYPES, check_dtype, stored_dtype
 from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.loops import Loops
 from graphwright.targets.cpu.c.matmul import matmul_helper
 from graphwright.targets.cpu.c.scope import Value, Variable, c_name
-from graphwright.targets.cpu.c.support import (
-    C_TYPES,
-    check_dtype,
-    stored_dtype,
-)
 from graphwright.targets.cpu.c.values import element_text
 
 

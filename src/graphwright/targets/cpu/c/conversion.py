@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from graphwright.ir.types import BOOL, I32, I64, U32, U64, DType
 from graphwright.records import replace
+from graphwright.targets.cpu.c.dtypes import C_TYPES, check_dtype, lane_dtype, stored_dtype
 from graphwright.targets.cpu.c.lines import Lines, operand
 from graphwright.targets.cpu.c.scope import Value
-from graphwright.targets.cpu.c.support import C_TYPES, check_dtype, lane_dtype, stored_dtype
 
 
 class Conversions(Lines):
@@ -24,21 +24,21 @@ class Conversions(Lines):
     def widen_scalar(self, dtype: DType, stored: str) -> str:
         """One element from memory, converted to the C type in which it is computed."""
         if stored_dtype(dtype) != dtype and dtype != BOOL:
-            return self.support.scalar_converted("widen", dtype, stored)
+            return self.storage.scalar_converted("widen", dtype, stored)
         return f"({stored} != 0)" if dtype == BOOL else stored
 
     def stored_vector(self, value: Value, dtype: DType) -> str:
         """A vector converted to the form of its elements in memory."""
         if value.vector and value.stored and value.stored[0] == dtype:
             return value.stored[1]
-        return self.support.narrow(dtype, self.count, self.vectorized(value))
+        return self.storage.narrow(dtype, self.count, self.vectorized(value))
 
     def stored_scalar(self, value: Value) -> str:
         """A scalar converted to its form in memory."""
         if value.stored and value.stored[0] == value.dtype:
             return value.stored[1]
         if stored_dtype(value.dtype) != value.dtype and value.dtype != BOOL:
-            return self.support.scalar_converted("narrow", value.dtype, value.text)
+            return self.storage.scalar_converted("narrow", value.dtype, value.text)
         return value.text
 
     def rounded(self, value: Value) -> Value:
@@ -48,7 +48,7 @@ class Conversions(Lines):
         if value.dtype.computed == value.dtype:
             return value
         if value.vector:
-            return replace(value, text=self.support.round(value.dtype, self.count, value.text))
+            return replace(value, text=self.storage.round(value.dtype, self.count, value.text))
         return replace(value, text=self.widen_scalar(value.dtype, self.stored_scalar(value)))
 
     def converted(self, value: Value, dtype: DType) -> Value:
@@ -66,11 +66,11 @@ class Conversions(Lines):
         check_dtype(dtype)
         if not value.vector:
             source, target = stored_dtype(value.dtype), stored_dtype(dtype)
-            helper = self.support.scalar_bits(source, target)
+            helper = self.storage.scalar_bits(source, target)
             return Value(self.widen_scalar(dtype, f"{helper}({self.stored_scalar(value)})"), dtype)
-        stored = self.support.narrow(value.dtype, self.count, value.text)
+        stored = self.storage.narrow(value.dtype, self.count, value.text)
         bits = f"(({self.support.vector(stored_dtype(dtype), self.count)}){operand(stored)})"
-        return Value(self.support.widen(dtype, self.count, bits), dtype, vector=True)
+        return Value(self.storage.widen(dtype, self.count, bits), dtype, vector=True)
 
     def cast_scalar(self, text: str, source: DType, target: DType) -> str:
         """A number converted to another C type."""
@@ -86,12 +86,12 @@ class Conversions(Lines):
         if source == BOOL:
             text, source = f"(-{operand(text)})", I32
         if source.is_integer and source.bits < 32 <= target.bits:
-            text, source = self.support.spread(source, self.count, text), I32
+            text, source = self.storage.spread(source, self.count, text), I32
         if target.is_integer and target.bits < 32 and source.bits >= 32:
             if source.is_float:
                 text, source = f"__builtin_convertvector({text}, {lanes})", I32
             if source.bits == 32:
-                return self.support.gather_low(target, self.count, text)
+                return self.storage.gather_low(target, self.count, text)
         if source == target:
             return text
         if source.is_float and target in (U32, U64):

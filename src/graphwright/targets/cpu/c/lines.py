@@ -8,8 +8,10 @@ from contextlib import contextmanager
 
 from graphwright.ir.symbols import Dim
 from graphwright.targets.cpu.c.dims import dim_text, factor_text
+from graphwright.targets.cpu.c.dtypes import C_TYPES, lane_dtype
 from graphwright.targets.cpu.c.scope import Lanes, Scope, Value
-from graphwright.targets.cpu.c.support import C_TYPES, Support, lane_dtype
+from graphwright.targets.cpu.c.storage import Storage
+from graphwright.targets.cpu.c.support import Support
 
 
 class Lines:
@@ -19,7 +21,7 @@ class Lines:
     """
 
     def __init__(self, support: Support, scalar: bool = False) -> None:
-        self.support = support
+        self.support, self.storage = support, Storage(support)
         self.scalar = scalar
         self.lines: list[str] = []
         self.depth = 1

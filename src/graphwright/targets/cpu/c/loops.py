@@ -18,11 +18,9 @@ from graphwright.records import replace
 from graphwright.targets.cpu.c.accumulate import Accumulations, Partial
 from graphwright.targets.cpu.c.analysis import lanes_of, rows_inside, stores_may_wait, unrolling
 from graphwright.targets.cpu.c.distribution import BLOCK, Part, distributed
+from graphwright.targets.cpu.c.dtypes import lane_dtype
 from graphwright.targets.cpu.c.prefetch import LINE, Prefetch
 from graphwright.targets.cpu.c.scope import Lanes, Value, c_name
-from graphwright.targets.cpu.c.support import (
-    lane_dtype,
-)
 
 
 class Loops(Accumulations):

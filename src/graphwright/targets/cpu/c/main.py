@@ -11,8 +11,9 @@ from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import Buffer, Kernel, Level, written
 from graphwright.ir.symbols import Dim, SymbolError, evaluate, minimum, product
 from graphwright.targets.cpu.c.dims import dim_text, strides_of
+from graphwright.targets.cpu.c.dtypes import C_TYPES
 from graphwright.targets.cpu.c.extent import FIRST, TILE
-from graphwright.targets.cpu.c.support import C_TYPES, Support
+from graphwright.targets.cpu.c.support import Support
 
 _FLOATING: Final = {"f32": "FLOAT", "f64": "FLOAT", "f16": "HALF", "bf16": "BRAIN"}
 _TILE_ROWS: Final = 8

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphwright.ir.types import DType
-from graphwright.targets.cpu.c.support import C_TYPES, Support
+from graphwright.targets.cpu.c.dtypes import C_TYPES
+from graphwright.targets.cpu.c.support import Support
 
 _DEPTH = 128
 """Rows of ``b`` per panel: two vectors each, 16 KiB at most."""

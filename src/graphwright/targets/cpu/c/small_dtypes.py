@@ -142,5 +142,5 @@ SMALL_HELPERS: Final[dict[str, str]] = (
     | {k: v for bits in (2, 4) for signed in (True, False) for k, v in _integer(bits, signed).items()}
 )
 """Conversion helpers by direction and dtype, in the notation of
-:meth:`~graphwright.targets.cpu.c.support.Support.define_conversion`.
+:meth:`~graphwright.targets.cpu.c.storage.Storage.define`.
 """

@@ -1,37 +1,23 @@
-"""The C types of dtypes and the helper functions of a translation unit, each defined when it is first used.
-
-A vector of 16 f32 is ``f32x16``. Memory has the *storage* elements of a dtype, registers its *values*. Floats
-of at most 16 bits are computed as f32 and rounded after each function, as in NumPy. Integers of fewer than 8
-bits are computed in a byte. A bool is 0 or 1 as a scalar, and 0 or -1 in an i32 lane of a vector (a mask).
-All other dtypes have the same form in memory and registers.
+"""The types and helper functions of a translation unit, each defined when it is first used. The type of a
+vector of 16 f32 is ``f32x16``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from graphwright.errors import Diagnostic, ToolchainError
-from graphwright.ir.types import BOOL, DTYPES, F32, F64, I32, U8, U16, U32, DType
+from graphwright.ir.types import DTYPES, F32, F64, I32, DType
 from graphwright.targets.cpu.c.dims import DIM_HELPERS
 from graphwright.targets.cpu.c.doubles import DOUBLES
+from graphwright.targets.cpu.c.dtypes import C_TYPES
 from graphwright.targets.cpu.c.exponentials_v3 import EXPONENTIALS_V3
 from graphwright.targets.cpu.c.halves import HALVES, halves
 from graphwright.targets.cpu.c.polynomials import POLYNOMIALS
 from graphwright.targets.cpu.c.scalars import SCALAR_HELPERS
-from graphwright.targets.cpu.c.small_dtypes import SMALL_FLOATS, SMALL_HELPERS
-from graphwright.targets.cpu.c.storage import HALF_HELPERS, LOW_BYTES_V3, LOW_V3, LOW_V4, SPREAD
 from graphwright.targets.cpu.c.vectors import vector_template
 from graphwright.targets.cpu.isa import Isa
-
-C_TYPES: Final[dict[str, str]] = {
-    "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
-    "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
-    "f16": "uint16_t", "bf16": "uint16_t", "f32": "float", "f64": "double",
-    **dict.fromkeys((*SMALL_FLOATS, "f8e8m0", "i4", "u4", "i2", "u2"), "uint8_t"),
-}  # fmt: skip
-"""The C type of a stored element."""
 
 _BY_VECTOR: Final = {F32: POLYNOMIALS.keys() | EXPONENTIALS_V3.keys(), F64: DOUBLES.keys()}
 """Functions whose scalar version calls the vector version."""
@@ -52,32 +38,6 @@ _PRELUDE: Final = """\
 #define GW_EXPORT __attribute__((visibility("default")))
 #define GW_INLINE static inline __attribute__((always_inline, unused))
 """
-
-
-def stored_dtype(dtype: DType) -> DType:
-    """The plain dtype whose C type stores ``dtype``."""
-    if dtype == BOOL or dtype.computed != dtype:
-        return U16 if dtype.bits == 16 else U8
-    return dtype
-
-
-def lane_dtype(dtype: DType) -> DType:
-    """The dtype of a lane that holds a value of ``dtype``."""
-    return I32 if dtype == BOOL else dtype.computed
-
-
-def has_code(dtype: DType) -> bool:
-    """Whether the emitter can store ``dtype``."""
-    return dtype.name in C_TYPES
-
-
-def check_dtype(dtype: DType) -> None:
-    """Raises ToolchainError if the emitter cannot store ``dtype``."""
-    if not has_code(dtype):
-        known = ", ".join(C_TYPES)
-        raise ToolchainError(
-            Diagnostic("emit-dtype", f"no C code for {dtype}", hint=f"cast to one of {known}")
-        )
 
 
 class Support:
@@ -228,103 +188,3 @@ class Support:
         """``a combiner b`` for vectors."""
         sign = {"add": "+", "mul": "*", "and": "&", "or": "|"}.get(combiner)
         return f"{a} {sign} {b}" if sign else self.call(combiner, dtype, lanes, a, b)
-
-    # storage <-> values
-
-    def widen(self, dtype: DType, lanes: int, stored: str) -> str:
-        """A vector of values from a vector of stored elements."""
-        if dtype == BOOL:
-            return f"({self.spread(U8, lanes, stored)} != 0)"
-        return self._converted("widen", dtype, lanes, stored)
-
-    def narrow(self, dtype: DType, lanes: int, value: str) -> str:
-        """A vector of stored elements from a vector of values."""
-        if dtype == BOOL:
-            return self.gather_low(U8, lanes, f"(-({value}))")
-        return self._converted("narrow", dtype, lanes, value)
-
-    def spread(self, dtype: DType, lanes: int, stored: str) -> str:
-        """A vector of 8- or 16-bit integers widened to i32."""
-        if 4 * lanes != self.isa.vector_bytes:
-            return f"__builtin_convertvector({stored}, {self.vector(I32, lanes)})"
-        extension = f"{'z' if dtype.kind == 'uint' else 's'}x{'b' if dtype.bits == 8 else 'w'}d"
-        template = SPREAD.replace("EXTENSION", extension)
-        return f"{self.define_conversion(f'spread_{dtype}', template, dtype, I32, lanes)}({stored})"
-
-    def gather_low(self, dtype: DType, lanes: int, value: str) -> str:
-        """The low 8 or 16 bits of 32-bit lanes."""
-        if 4 * lanes != self.isa.vector_bytes:
-            return f"__builtin_convertvector({value}, {self.vector(dtype, lanes)})"
-        is_byte = dtype.bits == 8
-        if self.isa.vector_bytes == 64:
-            template = LOW_V4.replace("KIND", "b" if is_byte else "w")
-        else:
-            template = LOW_V3.replace("MASK", "0xff" if is_byte else "0xffff")
-            template = template.replace("BYTES", LOW_BYTES_V3 if is_byte else "")
-        name = self.define_conversion(f"low_{dtype}", template, dtype, I32, lanes)
-        return f"{name}(({self.mask(lanes)}){value})"
-
-    def round(self, dtype: DType, lanes: int, value: str) -> str:
-        """Values rounded to the precision of ``dtype``."""
-        if dtype.computed == dtype:
-            return value
-        return self.widen(dtype, lanes, self.narrow(dtype, lanes, value))
-
-    def scalar_bits(self, source: DType, target: DType) -> str:
-        """The name of a function that reinterprets the bits of one stored element as another dtype."""
-        name, from_type, to_type = f"bits_{source}_{target}", C_TYPES[source.name], C_TYPES[target.name]
-        body = f"    {to_type} y;\n    __builtin_memcpy(&y, &x, sizeof y);\n    return y;\n"
-        return self.define(name, f"GW_INLINE {to_type} {name}({from_type} x) {{\n{body}}}")
-
-    def scalar_converted(self, direction: str, dtype: DType, value: str) -> str:
-        """One element converted from memory to the type in which it is computed (``widen``), or back
-        (``narrow``).
-        """
-        name = f"{direction}_{dtype}"
-        vector = self._helper(direction, dtype, 8)
-        stored, value_type = stored_dtype(dtype), dtype.computed
-        source, target = (stored, value_type) if direction == "widen" else (value_type, stored)
-        self.define(
-            name,
-            f"GW_INLINE {C_TYPES[target.name]} {name}({C_TYPES[source.name]} x) {{\n"
-            f"    const {self.vector(target, 8)} y = {vector}({self.call('splat', source, 8, 'x')});\n"
-            "    return y[0];\n}",
-        )
-        return f"{name}({value})"
-
-    def _converted(self, direction: str, dtype: DType, lanes: int, text: str) -> str:
-        if dtype.computed == dtype:
-            return text
-        return f"{self._helper(direction, dtype, lanes)}({text})"
-
-    def _helper(self, direction: str, dtype: DType, lanes: int) -> str:
-        """The name of a function that converts between stored elements and values."""
-        name = f"{direction}_{dtype}"
-        template = HALF_HELPERS.get(name) or SMALL_HELPERS[name]
-        return self.define_conversion(name, template, stored_dtype(dtype), dtype.computed, lanes)
-
-    def define_conversion(self, stem: str, template: str, stored: DType, value: DType, lanes: int) -> str:
-        """The name of a function that converts between stored elements and lanes. In its template, ``@H`` and
-        ``@F`` are the vectors of both; ``@W`` is a vector of stored elements of at least 16 bytes, which
-        instructions require, and ``@LOW`` and ``@FIRST`` are the lanes that are copied to and from it; ``@I``
-        and ``@U`` are 32-bit lanes; ``@SPREAD(x)`` and ``@LOWEST(code)`` are :meth:`spread` and
-        :meth:`gather_low` for bytes.
-        """
-        name = f"{stem}x{lanes}"
-        if name in self.defined:
-            return name
-        count = max(lanes, 16 // stored.bytes)
-        words: dict[str, Callable[[], str]] = {
-            "H": lambda: self.vector(stored, lanes),
-            "F": lambda: self.vector(value, lanes),
-            "W": lambda: self.vector(stored, count),
-            "LOW": lambda: ", ".join(str(i) if i < lanes else "-1" for i in range(count)),
-            "FIRST": lambda: ", ".join(map(str, range(lanes))),
-            "I": lambda: self.mask(lanes),
-            "U": lambda: self.vector(U32, lanes),
-            "REG": lambda: "v" if self.isa.vector_bytes == 64 else "x",
-            "SPREAD(x)": lambda: self.spread(U8, lanes, "x"),
-            "LOWEST(code)": lambda: self.gather_low(U8, lanes, "code"),
-        }
-        text = re.sub(r"@([A-Z]+(?:\(\w+\))?)", lambda m: words[m[1]](), template)
-        return self.define(name, text.replace("NAME", name))

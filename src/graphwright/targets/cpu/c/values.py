@@ -30,16 +30,11 @@ from graphwright.targets.cpu.c.analysis import (
 )
 from graphwright.targets.cpu.c.arithmetic import Arithmetic
 from graphwright.targets.cpu.c.dims import affine_in, depends, strides_of
+from graphwright.targets.cpu.c.dtypes import C_TYPES, check_dtype, lane_dtype, stored_dtype
 from graphwright.targets.cpu.c.lines import operand
 from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.scope import Access, Value, Variable
 from graphwright.targets.cpu.c.strided_loads import SMALL_STEPS
-from graphwright.targets.cpu.c.support import (
-    C_TYPES,
-    check_dtype,
-    lane_dtype,
-    stored_dtype,
-)
 
 
 class Values(Arithmetic):
@@ -111,7 +106,7 @@ class Values(Arithmetic):
             return Value(f"({mask.text} ? {found} : {literal(load.other, buffer.dtype)})", buffer.dtype)
         live = self.mask_of(load.mask)
         stored = self.move("load", at, stored_dtype(buffer.dtype), live)
-        value = self.support.widen(buffer.dtype, self.count, stored)
+        value = self.storage.widen(buffer.dtype, self.count, stored)
         if load.mask is not None and live is not None and load.other != 0:
             other = self.splat(Value(literal(load.other, buffer.dtype), buffer.dtype), self.count)
             value = self.support.call("select", lane_dtype(buffer.dtype), self.count, live, value, other)
@@ -255,7 +250,7 @@ class Values(Arithmetic):
         found, name, dtype = self.value_to_store(inner), self.fresh("stored"), stored_dtype(inner.dtype)
         if found.vector:
             kind, text = self.support.vector(dtype, self.count), self.stored_vector(found, inner.dtype)
-            widened = self.support.widen(inner.dtype, self.count, name)
+            widened = self.storage.widen(inner.dtype, self.count, name)
         else:
             kind, text = C_TYPES[dtype.name], self.stored_scalar(found)
             widened = self.widen_scalar(inner.dtype, name)

@@ -49,75 +49,107 @@ class Body:
             step(known)
 
 
-@st.composite
-def loops(draw: st.DrawFn, depth: int, prefix: str, outer: Sequence[str]) -> tuple[Any, Run, int, int]:
-    """A Loop node that starts from ``outer`` values, what it does, and how many values and rows it gives.
+@dataclass
+class RandomLoop:
+    """A Loop of at most ``trips`` iterations, whose carried values begin as ``starts``. All names begin with
+    ``prefix``.
 
-    Results are called ``PREFIXy0`` and so on, rows ``PREFIXr0``. It stops early where the number of the run
-    times 3 exceeds the first carried value's first element, if it has a condition and no rows.
+    With ``early``, it stops where the number of the iteration times 3 exceeds the first element of the first
+    carried value.
     """
+
+    prefix: str
+    trips: int
+    early: bool
+    starts: list[str]
+    rows: int
+    body: Body
+
+    @property
+    def carried(self) -> list[str]:
+        """The carried values inside the body."""
+        return [f"{self.prefix}h{k}" for k in range(len(self.starts))]
+
+    @property
+    def last(self) -> list[str]:
+        """The results that are last values of carried ones."""
+        return [f"{self.prefix}y{k}" for k in range(len(self.starts))]
+
+    @property
+    def scanned(self) -> list[str]:
+        """The results that have a row of each iteration."""
+        return [f"{self.prefix}r{k}" for k in range(self.rows)]
+
+    @property
+    def made(self) -> list[str]:
+        """The outputs of the body after the condition: next values of carried ones, then rows."""
+        return [f"{self.prefix}o{k}" for k in range(len(self.starts) + self.rows)]
+
+    def node(self) -> Any:
+        inputs = [
+            info(f"{self.prefix}i", (), np.int64),
+            info(f"{self.prefix}on", (), bool),
+            *(info(name, None) for name in self.carried),
+        ]
+        inner = body([*self.body.nodes, *self._condition()], inputs, [f"{self.prefix}go", *self.made])
+        starts, results = " ".join(self.starts), " ".join([*self.last, *self.scanned])
+        return node("Loop", f"T{self.trips} yes {starts}", results, body=inner)
+
+    def _condition(self) -> list[Any]:
+        p = self.prefix
+        if not self.early:
+            return [node("Identity", f"{p}on", f"{p}go")]
+        return [
+            node("Slice", f"{self.carried[0]} zero1 one1", f"{p}first"),
+            node("ReduceSum", f"{p}first", f"{p}sum", keepdims=0),
+            node("Cast", f"{p}i", f"{p}f", to=1),
+            node("Mul", f"{p}f three", f"{p}bound"),
+            node("LessOrEqual", f"{p}bound {p}sum", f"{p}go"),
+        ]
+
+    def run(self, known: dict[str, Array]) -> None:
+        """Adds the results to ``known``."""
+        inside = dict(known)
+        inside |= {name: known[start] for name, start in zip(self.carried, self.starts, strict=True)}
+        rows: dict[str, list[Array]] = {name: [] for name in self.scanned}
+        for number in range(self.trips):
+            goes_on = not self.early or bool(np.float32(number * 3) <= inside[self.carried[0]][:1].sum())
+            self.body.run(inside)
+            made = [inside[name] for name in self.made]
+            inside |= dict(zip(self.carried, made, strict=False))
+            for name, row in zip(self.scanned, made[len(self.starts) :], strict=True):
+                rows[name].append(row)
+            if not goes_on:
+                break
+        known |= {name: inside[inner] for name, inner in zip(self.last, self.carried, strict=True)}
+        shape = known[self.starts[0]].shape
+        known |= {name: np.array(each, np.float32).reshape(len(each), *shape) for name, each in rows.items()}
+
+
+@st.composite
+def loops(draw: st.DrawFn, depth: int, prefix: str, outer: Sequence[str]) -> RandomLoop:
+    """A loop that reads ``outer`` values, with up to ``depth`` levels of loops inside."""
     carried, rows = draw(st.integers(1, 3)), draw(st.integers(0, 2))
     trips = draw(st.sampled_from((0, 1, 2, 3, 7)))
     early = rows == 0 and draw(st.booleans())
-    names = [f"{prefix}h{k}" for k in range(carried)]
-    made, values = Body(), [*names, *outer]
+    made, values = Body(), [*(f"{prefix}h{k}" for k in range(carried)), *outer]
     for k in range(draw(st.integers(1, 5))):
         target = f"{prefix}v{k}"
         if depth and draw(st.integers(0, 3)) == 0:
-            inner, run, count, _ = draw(loops(depth - 1, f"{target}_", values))
-            made.nodes.append(inner)
-            made.steps.append(run)
-            values += [f"{target}_y{j}" for j in range(count)]
+            inner = draw(loops(depth - 1, f"{target}_", values))
+            made.nodes.append(inner.node())
+            made.steps.append(inner.run)
+            values += inner.last
             continue
         op = draw(st.sampled_from(sorted(BINARY | UNARY)))
-        inputs = draw(
-            st.lists(st.sampled_from(values), min_size=1 + (op in BINARY), max_size=1 + (op in BINARY))
-        )
-        made.add(op, inputs, target)
+        count = 1 + (op in BINARY)
+        made.add(op, draw(st.lists(st.sampled_from(values), min_size=count, max_size=count)), target)
         values.append(target)
-    given = [draw(st.sampled_from(values)) for _ in range(carried)]
-    kept = [draw(st.sampled_from(values)) for _ in range(rows)]
+    outputs = [draw(st.sampled_from(values)) for _ in range(carried + rows)]
     starts = [draw(st.sampled_from(list(outer))) for _ in range(carried)]
-    for k, source in enumerate([*given, *kept]):  # a body's outputs have names of their own
+    for k, source in enumerate(outputs):  # a body's outputs have names of their own
         made.add("Identity", [source], f"{prefix}o{k}")
-    if early:
-        made.nodes += [
-            node("Slice", f"{names[0]} zero1 one1", f"{prefix}first"),
-            node("ReduceSum", f"{prefix}first", f"{prefix}sum", keepdims=0),
-            node("Cast", f"{prefix}i", f"{prefix}f", to=1),
-            node("Mul", f"{prefix}f three", f"{prefix}bound"),
-            node("LessOrEqual", f"{prefix}bound {prefix}sum", f"{prefix}go"),
-        ]
-    else:
-        made.nodes.append(node("Identity", f"{prefix}on", f"{prefix}go"))
-    inputs = [
-        info(f"{prefix}i", (), np.int64),
-        info(f"{prefix}on", (), bool),
-        *(info(n, None) for n in names),
-    ]
-    inner = body(made.nodes, inputs, [f"{prefix}go", *(f"{prefix}o{k}" for k in range(carried + rows))])
-    outputs = [*(f"{prefix}y{k}" for k in range(carried)), *(f"{prefix}r{k}" for k in range(rows))]
-    loop = node("Loop", f"T{trips} yes {' '.join(starts)}", " ".join(outputs), body=inner)
-
-    def run(known: dict[str, Array]) -> None:
-        inside = dict(known)
-        inside |= {name: known[start] for name, start in zip(names, starts, strict=True)}
-        rows_of: list[list[Array]] = [[] for _ in range(rows)]
-        for number in range(trips):
-            goes_on = not early or bool(np.float32(number * 3) <= inside[names[0]][:1].sum())
-            made.run(inside)
-            for k in range(rows):
-                rows_of[k].append(inside[f"{prefix}o{carried + k}"])
-            inside |= {name: inside[f"{prefix}o{k}"] for k, name in enumerate(names)}
-            if not goes_on:
-                break
-        for k, name in enumerate(names):
-            known[f"{prefix}y{k}"] = inside[name]
-        shape = known[starts[0]].shape
-        for k in range(rows):
-            known[f"{prefix}r{k}"] = np.array(rows_of[k], np.float32).reshape(len(rows_of[k]), *shape)
-
-    return loop, run, carried, rows
+    return RandomLoop(prefix, trips, early, starts, rows, made)
 
 
 SIZES = (0, 1, 7, 20011)
@@ -125,17 +157,16 @@ SIZES = (0, 1, 7, 20011)
 
 @settings(deadline=None, max_examples=25, derandomize=True)
 @given(loops(1, "", ["x", "z"]), st.sampled_from(("n", 64)))
-def test_random_loops_equal_numpy(loop: tuple[Any, Run, int, int], width: int | str) -> None:
-    made, run, carried, rows = loop
-    names = [*(f"y{k}" for k in range(carried)), *(f"r{k}" for k in range(rows))]
+def test_random_loops_equal_numpy(loop: RandomLoop, width: int | str) -> None:
+    names = [*loop.last, *loop.scanned]
     constants = [const(f"T{trips}", trips, np.int64) for trips in (0, 1, 2, 3, 7)]
     constants += [const("yes", True, bool), const("three", 3.0)]
     constants += [const("zero1", [0], np.int64), const("one1", [1], np.int64)]
-    compiled = native(model([made], [info("x", (width,)), info("z", (width,))], names, constants))
+    compiled = native(model([loop.node()], [info("x", (width,)), info("z", (width,))], names, constants))
     for size in SIZES if width == "n" else (int(width),):
         rng = np.random.default_rng(size)
         feeds = {name: np.round(rng.normal(size=size) * 4).astype(np.float32) for name in ("x", "z")}
         known: dict[str, Array] = dict(feeds)
-        run(known)
+        loop.run(known)
         for name, got in zip(names, results(compiled, feeds), strict=True):
             np.testing.assert_array_equal(got, known[name], name)

@@ -189,8 +189,8 @@ def _show(results: Mapping[str, Measured]) -> None:
     counters = results[OURS].counters
     if "plans" in counters:
         names = ("plan_hits", "plan_misses", "plan_evictions")
-        counted = (f"{counters[name]} {name.removeprefix('plan_')}" for name in names)
-        say(f"  plans: {counters['plans']} kept, {', '.join(counted)}")
+        counted = (f"{name.removeprefix('plan_')} {counters[name]}" for name in names)
+        say(f"  plans: kept {counters['plans']}, {', '.join(counted)}")
 
 
 def _show_tasks(tasks: Sequence[TaskRow], top: int) -> None:

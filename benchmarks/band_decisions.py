@@ -126,7 +126,7 @@ def compiled(model: onnx.ModelProto, parts: Callable[[int], list[slice]] | None)
 
 
 def measured(case: Case, seconds: float) -> Row | None:
-    """``case`` in bands beside stage by stage, on the same arrays in each run; None if no bands are legal."""
+    """``case`` in bands compared with stage by stage, on the same arrays; None if no bands are legal."""
     model = case.model()
     banded, is_legal = compiled(model, lambda count: [slice(0, count)])
     if not is_legal:

@@ -161,7 +161,7 @@ def most_resident() -> int:
 
 
 def memory(case: Case) -> None:
-    """Print the memory of each engine beside the bytes of the weights."""
+    """Print the memory of each engine and the bytes of the weights."""
     with tempfile.TemporaryDirectory() as folder:
         onnx_file, om_file = Path(folder) / "model.onnx", Path(folder) / "model.om"
         onnx.save(case.model(0), onnx_file)

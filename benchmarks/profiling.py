@@ -87,7 +87,7 @@ def cost_when_on(model: gw.Model, feeds: Any, threads: int, rounds: int) -> dict
 
 
 def cost_when_off(package: Path, feeds: Path, threads: int, before: str, rounds: int) -> dict[str, Any]:
-    """Times of this code over those of the Python ``before``, while nobody records."""
+    """Times of this code over those of the Python ``before``, without a recording."""
     command = [WORKER, str(package), str(feeds), str(threads)]
     workers = [
         subprocess.Popen([python, "-c", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -37,7 +37,7 @@ BENCHMARKED = {
     "tools/measuring/engines.py": ("onnxruntime", "openvino", "torch"),
     "tools/measuring/one_run.py": ("onnxruntime",),
 }
-"""Files that run other engines beside this one, for those who ask for it."""
+"""Files that run other engines for comparison, on request."""
 SERVES_PYTORCH = ("frontends/torch/", "torch/")
 """Folders for those who have PyTorch."""
 

@@ -201,7 +201,7 @@ def test_axes_without_elements_are_moved(shape: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("batch", [2, 0])
 def test_axes_of_size_1_are_inserted_and_removed_in_empty_batches(batch: int) -> None:
-    """Engines infer no size of -1 beside a copied size that is 0."""
+    """Engines infer no size of -1 if a copied size is 0."""
     source = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 17]> g (float[n, s, 4] x)
         => (float[n, s, 4] y, float[n, 1, s, 4] z)
@@ -260,7 +260,7 @@ def test_quantized_weights_stay_quantized() -> None:
 
 
 def with_foreign(declared: bool) -> onnx.ModelProto:
-    """An op of ONNX Runtime's own, one of a stranger's, and ops of ONNX around them."""
+    """An op of ONNX Runtime's own, one of an unknown domain, and ops of ONNX around them."""
     nodes = [
         helper.make_node("Mul", ["x", "x"], ["a"], "square"),
         helper.make_node("QuickGelu", ["a"], ["b"], "theirs", domain="com.microsoft", alpha=1.5),

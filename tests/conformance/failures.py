@@ -11,7 +11,7 @@ _CORNERS = (
 )
 
 BY_CHANCE = frozenset(f"test_bernoulli{kind}{form}" for kind in ("", "_double") for form in ("", "_expanded"))
-"""Cases of the list that may pass as well: ten numbers that are drawn anew each time."""
+"""Cases of the list that may pass as well: ten numbers that are drawn each time."""
 
 FAILURES: dict[str, str] = {
     "test_attention_4d_causal_fp16_expanded": (

@@ -27,7 +27,7 @@ CHECKER_DIFFERS = {
     "Einsum-8",  # ellipses of different ranks
     "MeanVarianceNormalization-1",  # its function has a constant of f32
     "MeanVarianceNormalization-2",
-    "Reshape-7",  # -1 beside a size of 0
+    "Reshape-7",  # -1 with a size of 0
 }
 """Samples that the shape inference of ONNX's checker refuses, or infers otherwise."""
 NOT_WRITTEN = {

@@ -37,7 +37,7 @@ class ImportedScale(Op):
 
 
 def scale(offset: float) -> Any:
-    """An import function that tells its version apart by ``offset``."""
+    """An import function whose version is recognized by ``offset``."""
     return lambda i: i.emit(ImportedScale(i.attr("factor", 2.0), offset), i.input(0))
 
 

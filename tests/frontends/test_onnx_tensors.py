@@ -112,7 +112,7 @@ def test_sparse_tensors_are_unfolded_within_bounds() -> None:
 
 
 def external(folder: Path, location: str, **entries: object) -> Path:
-    """A model with the weight ``w: f32[2, 3]`` in a file beside it."""
+    """A model with the weight ``w: f32[2, 3]`` in a separate file."""
     weight = TensorProto(name="w", data_type=1, dims=[2, 3], data_location=TensorProto.EXTERNAL)
     for key, value in ({"location": location} | entries).items():
         weight.external_data.add(key=key, value=str(value))

@@ -1,5 +1,5 @@
-"""Hints: nodes of a group are one kernel, those that are never fused are alone, and what cannot be obeyed is
-one error that names both nodes.
+"""Hints: nodes of a group are one kernel, those that are never fused are alone, and hints that cannot be
+satisfied are one error that names both nodes.
 """
 
 from __future__ import annotations

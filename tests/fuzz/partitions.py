@@ -1,4 +1,4 @@
-"""Random graphs under random legal partitions into kernels, beside the graph without fusion and NumPy in f64.
+"""Random graphs under random legal partitions into kernels, compared with the unfused graph and with NumPy.
 
     python -m tests.fuzz.partitions [--graphs 1250] [--partitions 8] [--seed 0] [--jobs 2]
     python -m tests.fuzz.partitions --show SEED    # the partitions of one graph, and what is wrong

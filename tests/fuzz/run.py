@@ -45,7 +45,7 @@ One that goes on for as long again has hung.
 SILENCE = 300.0
 """Seconds after which a child that says nothing has hung, however busy the machine is."""
 CHILD = 2000
-"""Mutants that one child tries: what it keeps stays small beside the bound of its memory."""
+"""Mutants that one child tries: what it keeps stays small compared with its memory limit."""
 KEPT = Path("build/fuzz")
 """Where mutants that are faults are kept."""
 INTERRUPTED = "interrupted"
@@ -114,7 +114,7 @@ def work(kind: str, first: int, last: int, folder: Path) -> None:
             outcome, ok = tried(number), True
         except _Interrupted:
             outcome, ok = INTERRUPTED, True
-        except Exception as error:  # told with its place, and the next one goes on
+        except Exception as error:  # reported with its number; the next one is tried
             outcome, ok = _place(error), False
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -1,4 +1,4 @@
-"""The package with its native code, kernels too, under the address sanitizer, in a folder beside the build.
+"""The package with its native code, kernels too, under the address sanitizer, in a folder next to the build.
 
 Its processes cannot have a bounded address space, of which the sanitizer takes terabytes: the sanitizer
 bounds their memory instead.

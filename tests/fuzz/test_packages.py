@@ -1,4 +1,4 @@
-"""Damaged packages, a bounded part of ``make fuzz``: refused, or run right; nothing of a stranger runs."""
+"""Damaged packages, a bounded part of ``make fuzz``: rejected, or run correctly; no untrusted code runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of task lists: expressions, branches, loops, and names that a terminal might obey."""
+"""The text of task lists: expressions, branches, loops, and names with control characters."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_nothing_runs_in_python(loaded: Loaded) -> None:
 def test_a_new_size_costs_no_compile(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     main = loaded.model.entry.executable
     if isinstance(main, Dispatch) and any(spec.shape is None for spec in main.inputs):
-        # ranks that only a feed tells: once per set of shapes
+        # ranks that are known only from the feeds: once per set of shapes
         for variant in loaded.zoo.variants:
             loaded.model.run(loaded.zoo.feeds(variant))
 

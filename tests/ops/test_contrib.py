@@ -78,7 +78,7 @@ def paired(
     constants: Sequence[int] = (),
     **attributes: Any,
 ) -> list[tuple[list[Array], list[Array]]]:
-    """What the reference device, the compiled node, and beside each ONNX Runtime give."""
+    """The results of the reference device and of the compiled node, each paired with that of ONNX Runtime."""
     model = one_node(op_type, feeds, attributes, outputs, domain, symbolic, constants)
     given = {f"x{k}": a for k, a in enumerate(feeds) if a is not None and k not in constants}
     expected = by_runtime(model, given)

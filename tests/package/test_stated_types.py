@@ -1,4 +1,4 @@
-"""Types that the text of a stranger's package states: those of inputs are believed, all others are not."""
+"""Types in the text of an untrusted package: those of inputs are used, all others are inferred again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example's C alone: both ISAs, odd sizes, pages around its operands that nobody may touch."""
+"""The example's C alone: both ISAs, odd sizes, inaccessible pages around its operands."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def main(kind: str, device: str, seconds: str, *names: str) -> None:
         begin = time.process_time()
         try:
             text, ok = attempt(KINDS[kind](name), np.random.default_rng(crc32(name.encode())), options), True
-        except Exception as error:  # told with its place, and the next one goes on
+        except Exception as error:  # reported with its number; the next one is tried
             frame = error.__traceback__
             while frame is not None and frame.tb_next is not None:
                 frame = frame.tb_next

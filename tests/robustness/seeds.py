@@ -331,7 +331,7 @@ def signal() -> bytes:
 
 
 def trees() -> bytes:
-    """Classic models: a tree ensemble beside thresholds, and labels of what both say."""
+    """Classic models: a tree ensemble, thresholds, and labels for the results of both."""
     domain = {"domain": "ai.onnx.ml"}
     nodes = [
         node("Binarizer", "x", "b", threshold=0.25, **domain),

@@ -84,7 +84,7 @@ def test_a_package_runs_without_a_compiler(environment: Path, tmp_path: Path) ->
 
 
 def test_programs_in_c_are_built_against_it(environment: Path, tmp_path: Path) -> None:
-    """The compiler is this machine's; the environment tells the program where the library is."""
+    """The compiler is this machine's; an environment variable has the folder of the library."""
     flags = run(environment, tmp_path, "-m", "graphwright.c_api", "--cflags", "--libs").split()
     assert str(environment) in flags[0]
     program = tmp_path / "classify"

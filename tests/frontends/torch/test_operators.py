@@ -1,4 +1,4 @@
-"""Every operator of PyTorch's that has an import function, beside PyTorch itself.
+"""Every operator of PyTorch's that has an import function, compared with PyTorch itself.
 
 Samples are those of PyTorch's own database of operators, for several dtypes.
 """

@@ -20,7 +20,7 @@ def copy(
     isa: Isa, x: AnyArray, y: AnyArray, channels: int, x_first: int, y_first: int, gap: int = 0,
     side: str = "end",
 ) -> AnyArray:  # fmt: skip
-    """``y`` with ``channels`` of ``x`` at ``y_first``; all lanes beside them keep their bits."""
+    """``y`` with ``channels`` of ``x`` at ``y_first``; all other lanes keep their bits."""
     n, _, h, w = x.shape
     source, x_strides = place(in_blocks(x, isa), side, gap)
     target, y_strides = place(in_blocks(y, isa, pad=7.0), side, gap)

@@ -24,7 +24,7 @@ Chunks = list[tuple[int, int]]
 
 
 class Products:
-    """``a @ b`` and ``a @ second``, beside unreadable pages and ready to run. In bf16 where ``b`` is."""
+    """``a @ b`` and ``a @ second``, with operands next to unreadable pages; in bf16 if ``b`` is."""
 
     def __init__(self, isa: Isa, a: Any, b: Any, second: Any) -> None:
         self.sizes = gemm.DualArgs(a.shape[0], b.shape[1], a.shape[1])

@@ -1,4 +1,4 @@
-"""The event sink: every piece of every task, on any number of threads, and nothing when nobody records."""
+"""The event sink: every piece of every task, on any number of threads, and nothing without a recording."""
 
 from __future__ import annotations
 

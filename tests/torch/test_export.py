@@ -486,6 +486,20 @@ def test_dynamic_sizes_have_the_names_of_their_dims() -> None:
         model({"x": [x]}, torch.randn(5, 2))
 
 
+def test_files_of_programs_have_sizes_that_depend_on_others(tmp_path: Path) -> None:
+    class Halves(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x + y[1::2]
+
+    rows = Dim("rows", min=2, max=20)
+    examples = (torch.ones(4, 2), torch.ones(8, 2))
+    program = torch.export.export(Halves(), examples, dynamic_shapes={"x": {0: rows}, "y": {0: 2 * rows}})
+    torch.export.save(program, tmp_path / "m.pt2")
+    for source in (tmp_path / "m.pt2", torch.export.load(tmp_path / "m.pt2")):
+        x, y = torch.randn(3, 2), torch.randn(6, 2)
+        close(gw.compile(source)(x, y), x + y[1::2])
+
+
 class Applies(nn.Module):
     """A function as a module."""
 

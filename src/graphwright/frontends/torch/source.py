@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from torch._export.converter import TS2EPConverter
+from torch._export.utils import _get_shape_env_from_gm
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
@@ -101,9 +102,20 @@ def _let_go(*programs: ExportedProgram) -> None:
 
 def decomposed_program(program: ExportedProgram) -> ExportedProgram:
     """``program`` with operators decomposed for which graphwright has no op."""
+    _drop_ranges_of_expressions(program)
     with _quiet(), _refusals("the exported program"), torch.no_grad():
         decomposed: ExportedProgram = without_aliases(program).run_decompositions(export_decompositions())
         return decomposed
+
+
+def _drop_ranges_of_expressions(program: ExportedProgram) -> None:
+    """Removes the ranges of expressions (``2*rows``) that ``torch.export.load`` stores with those of symbols,
+    where PyTorch's decompositions reject them.
+    """
+    shape_env = _get_shape_env_from_gm(program.graph_module)
+    ranges = {} if shape_env is None else shape_env.var_to_range
+    for each in [each for each in ranges if not each.is_Symbol]:
+        del ranges[each]
 
 
 def load(path: Path) -> TorchSource:

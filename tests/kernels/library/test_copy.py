@@ -83,6 +83,25 @@ def test_copy_takes_few_channels_apart_and_weaves_them(
 
 @each_isa
 @given(
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 70)),
+    repeated=st.integers(0, 2),
+    dtype=st.sampled_from(DTYPES),
+    at_end=st.booleans(),
+)
+@few()
+def test_copy_repeats_elements_runs_and_rows(
+    isa: Isa, shape: tuple[int, int, int], repeated: int, dtype: type, at_end: bool
+) -> None:
+    once = [1 if axis == repeated else size for axis, size in enumerate(shape)]
+    src = guard(random(np.random.default_rng(4), once, dtype), at_end=at_end)
+    view = np.broadcast_to(src, shape)
+    out = guard(np.zeros(shape, dtype), at_end=at_end)
+    for result in run_copy(isa, src, view, out, out):
+        np.testing.assert_array_equal(result, view)
+
+
+@each_isa
+@given(
     columns=st.integers(1, 300),
     step=st.sampled_from([-5, -4, -2, -1, 2, 3, 4, 5]),
     dtype=st.sampled_from(DTYPES),

@@ -182,7 +182,7 @@ static copy_plan nest_plan(nest *t, int64_t size) {
     const int transposed = nest_find_transposition(t, size);
     const int contiguous = t->d[r + 1] == size && t->s[r + 1] == size;
     const int strided = t->d[r + 1] == size && t->n[r + 1] > FEW;
-    if (!transposed && !strided && t->n[r] > t->n[r + 1])
+    if (!transposed && !contiguous && !strided && t->n[r] > t->n[r + 1])
         nest_swap(t, r, r + 1); /* the longer loop inside */
     if (contiguous) {
         nest_lengthen_rows(t);

@@ -97,11 +97,14 @@ struct axes {
     int top, last;
 };
 
-/* Merges axis `last` into the one outside it, if it has no padding and both are contiguous. */
-static int merge_last(struct axes *x) {
+static int is_unpadded(const struct axes *x, int i) { return x->before[i] == 0 && x->n[i] == x->inside[i]; }
+
+/* Merges axis `last` into the one outside it, if it has no padding and both are contiguous. Only a constant
+ * can pad merged axes. */
+static int merge_last(struct axes *x, int64_t mode) {
     const int i = x->last;
-    if (i == 0 || x->before[i] != 0 || x->n[i] != x->inside[i] || x->d[i - 1] != x->d[i] * x->n[i] ||
-        x->s[i - 1] != x->s[i] * x->n[i])
+    if (i == 0 || !is_unpadded(x, i) || x->d[i - 1] != x->d[i] * x->n[i] ||
+        x->s[i - 1] != x->s[i] * x->n[i] || (mode != CONSTANT && !is_unpadded(x, i - 1)))
         return 0;
     x->n[i - 1] *= x->n[i];
     x->inside[i - 1] *= x->n[i];
@@ -121,25 +124,29 @@ static struct axes read_axes(const struct pad_args *a) {
         x.d[i] = a->d[i] * a->size;
         x.s[i] = a->s[i] * a->size;
     }
-    while (a->mode == CONSTANT && merge_last(&x))
+    while (merge_last(&x, a->mode))
         ;
     while (x.top < x.last && x.n[x.top] == 1 && x.inside[x.top] == 1 && x.before[x.top] == 0)
         x.top++;
     return x;
 }
 
-/* Writes rows [from, to) along the innermost iterated axis, many at once if they only need constants. */
+/* Writes rows [from, to) along the innermost iterated axis, many at once if they are contiguous or only need
+ * constants. */
 static void pad_rows(const row_pad *t, const struct axes *x, int64_t from, int64_t to, char *dst,
                      const char *src) {
     const int inner = x->last - 1;
-    const int framed = t->mode == CONSTANT && t->d == t->size && t->s == t->size && t->before >= 0 &&
-                       t->before + t->inside <= t->n;
+    const int dense = t->d == t->size && t->s == t->size;
+    const int framed = dense && t->mode == CONSTANT && t->before >= 0 && t->before + t->inside <= t->n;
+    const int64_t bytes = t->n * t->size;
+    const int joined = dense && is_unpadded(x, x->last) && x->d[inner] == bytes && x->s[inner] == bytes;
     for (int64_t i = from, many; i < to; i += many) {
-        const int64_t k = padded_index(t->mode, i - x->before[inner], x->inside[inner]);
-        const char *at = src && k >= 0 ? src + k * x->s[inner] : NULL;
-        many = 1;
-        if (at && framed) {
-            many = to - i < x->inside[inner] - k ? to - i : x->inside[inner] - k;
+        const run r = padded_run(t->mode, i - x->before[inner], x->inside[inner]);
+        const char *at = src && r.k >= 0 ? src + r.k * x->s[inner] : NULL;
+        many = at && r.step == 1 && (framed || joined) ? (r.count < to - i ? r.count : to - i) : 1;
+        if (at && r.step == 1 && joined) {
+            move_run(dst + i * bytes, at, many * bytes);
+        } else if (at && framed) {
             FRAME[size_index(t->size)](t, dst + i * x->d[inner], x->d[inner], at, x->s[inner], many);
         } else {
             pad_row(t, dst + i * x->d[inner], at);

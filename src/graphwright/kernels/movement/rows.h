@@ -20,6 +20,33 @@ GW_INLINE void move_run(char *to, const char *from, int64_t bytes) {
         vi_store((int32_t *)(to + i), vi_load((const int32_t *)(from + i)));
     vi_store((int32_t *)(to + bytes - W), last);
 }
+/* Copies a run of less than 32 bytes by two moves that overlap. */
+GW_INLINE void move_short(char *to, const char *from, int64_t bytes) {
+#define MOVE_ENDS(type)                                                                                      \
+    if (bytes >= (int64_t)sizeof(type)) {                                                                    \
+        type first, last;                                                                                    \
+        memcpy(&first, from, sizeof(type));                                                                  \
+        memcpy(&last, from + bytes - sizeof(type), sizeof(type));                                            \
+        memcpy(to, &first, sizeof(type));                                                                    \
+        memcpy(to + bytes - sizeof(type), &last, sizeof(type));                                              \
+        return;                                                                                              \
+    }
+    MOVE_ENDS(t1x16)
+    MOVE_ENDS(uint64_t)
+    MOVE_ENDS(uint32_t)
+    MOVE_ENDS(uint16_t)
+#undef MOVE_ENDS
+    if (bytes)
+        *to = *from;
+}
+/* Writes `count` copies of a run, one after the other, each from those before it. */
+GW_INLINE void repeat_run(char *to, const char *from, int64_t bytes, int64_t count) {
+    int64_t done = bytes;
+    memcpy(to, from, (size_t)bytes);
+    for (; 2 * done <= bytes * count; done *= 2)
+        memcpy(to + done, to, (size_t)done);
+    memcpy(to + done, to, (size_t)(bytes * count - done));
+}
 /* The range [first, last) of `count` items that shares [begin, end) of `grid` cover. */
 GW_INLINE void share(int64_t count, int64_t grid, int64_t begin, int64_t end, int64_t *first, int64_t *last) {
     int64_t each = count / grid, rest = count % grid;

@@ -56,9 +56,16 @@ GW_INLINE int OF(woven)(char *to, const char *from, int64_t s, int64_t rows, int
 /* Copies row by row, for any strides. */
 static void OF(rows)(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
                      int64_t cols) {
-    if (d[1] == SIZE && s[1] == SIZE && cols * SIZE >= 32) {
-        for (int64_t i = 0; i < rows; i++)
-            move_run(dst + i * d[0], src + i * s[0], cols * SIZE);
+    const int64_t bytes = cols * SIZE;
+    if (d[1] == SIZE && s[1] == SIZE) {
+        if (rows > 1 && s[0] == 0 && d[0] == bytes)
+            repeat_run(dst, src, bytes, rows);
+        else if (bytes >= 32)
+            for (int64_t i = 0; i < rows; i++)
+                move_run(dst + i * d[0], src + i * s[0], bytes);
+        else
+            for (int64_t i = 0; i < rows; i++)
+                move_short(dst + i * d[0], src + i * s[0], bytes);
         return;
     }
     if (d[0] == SIZE && d[1] == rows * SIZE && s[1] == SIZE && OF(woven)(dst, src, s[0], rows, cols))

@@ -108,7 +108,7 @@ def test_inspect_shows_everything(model: Path) -> None:
 def test_inspect_rejects_sizes_that_conflict_with_the_inputs(model: Path, flags: tuple[str, ...]) -> None:
     assert graphwright("compile", model, "-o", "m.om").exit_code == 0
     result = graphwright("inspect", "m.om", "--shape", "x:2,5", *flags)
-    assert result.exit_code == 1 and "axis 1 of input 'x' must be 4, but is 5" in result.stderr
+    assert result.exit_code == 1 and "input 'x', axis 1 must be 4, but is 5" in result.stderr
 
 
 def test_each_ir_can_be_printed(model: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphwright.ir.types import F32, I32, I64, U32, DType
+from graphwright.ir.types import F32, I8, I16, I32, I64, U8, U16, U32, DType
 from graphwright.targets.cpu.c.dtypes import C_TYPES
 from graphwright.targets.cpu.c.support import Support
 from graphwright.targets.cpu.isa import Isa
@@ -18,14 +18,14 @@ from tests.kernels.library.harness import RUNNABLE
 from tests.targets.cpu.generated import load, toolchain
 
 Array = np.ndarray[Any, Any]
-CASES = [("div", I32), ("rem", I32), ("mod", I32), ("div", U32), ("rem", U32), ("div", I64), ("rem", I64),
-         ("mod", I64), ("rem", F32)]  # fmt: skip
+INTEGERS = (I8, U8, I16, U16, I32, U32, I64)
+CASES = [*((function, dtype) for dtype in INTEGERS for function in ("div", "rem", "mod")), ("rem", F32)]
 each_case = pytest.mark.parametrize("function, dtype", CASES, ids=[f"{f}_{d}" for f, d in CASES])
 each_isa = pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
 
 
 def _lanes(isa: Isa, dtype: DType) -> int:
-    return isa.vector_bytes // dtype.bytes
+    return isa.vector_bytes // max(dtype.bytes, 4)
 
 
 @cache

@@ -1,18 +1,27 @@
-"""Division of integer vectors by way of doubles, and remainders of f32 vectors.
+"""Division of integer vectors by way of floats, and remainders of f32 vectors.
 
 For integers of up to 52 bits, truncating the quotient in double precision is exact: a quotient that is not an
-integer differs from the next integer by at least one part in 2^52.
+integer differs from the next integer by at least one part in 2^52. So it is in single precision for integers
+of up to 16 bits.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from graphwright.ir.types import F32, F64, I32, I64, U32, DType
+from graphwright.ir.types import F32, F64, I8, I16, I32, I64, U8, U16, U32, DType
 
 _BY_HALVES: Final = """\
 GW_INLINE @V NAME(@V a, @V b) { /* 0 by 0 */
     return @quotient_halves@(a, b) & (@V)(b != 0);
+}"""
+
+_NARROW: Final = """\
+GW_INLINE @V NAME(@V a, @V b) { /* 0 by 0 */
+    typedef float singles __attribute__((vector_size(4 * @L)));
+    typedef int32_t words __attribute__((vector_size(4 * @L)));
+    const singles q = __builtin_convertvector(a, singles) / __builtin_convertvector(b, singles);
+    return __builtin_convertvector(__builtin_convertvector(q, words), @V) & (@V)(b != 0);
 }"""
 
 _WIDE: Final = """\
@@ -56,11 +65,12 @@ GW_INLINE @V NAME(@V a, @V b) { /* the sign of a; of quotients below 2^23, a - q
 }"""
 
 DIVISIONS: Final[dict[tuple[str, DType], str]] = {
+    **{("div", dtype): _NARROW for dtype in (I8, U8, I16, U16)},
     **{("div", dtype): _BY_HALVES for dtype in (I32, U32)},
     ("div", I64): _WIDE,
-    **{("rem", dtype): _REMAINDER for dtype in (I32, U32, I64)},
-    **{("mod", dtype): _MODULUS for dtype in (I32, I64)},
-    ("mod", U32): _REMAINDER,
+    **{("rem", dtype): _REMAINDER for dtype in (I8, U8, I16, U16, I32, U32, I64)},
+    **{("mod", dtype): _MODULUS for dtype in (I8, I16, I32, I64)},
+    **{("mod", dtype): _REMAINDER for dtype in (U8, U16, U32)},
     ("rem", F32): _FLOAT_REMAINDER,
     ("any_lane", I64): """\
 GW_INLINE int NAME(@V x) {

@@ -56,6 +56,21 @@ def test_signed_nibbles_have_their_sign() -> None:
     assert to_array(tensor, NOWHERE).astype(int).tolist() == [-1, -8, 7]
 
 
+@pytest.mark.parametrize("size", [3, 5000])
+def test_an_initializer_that_occurs_twice_has_the_same_elements(size: int) -> None:
+    """Tools that join models repeat shared weights, in raw data or not."""
+    weight = np.arange(size, dtype=np.float32)
+    model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], [tensor_info("x", [size])])
+    for array, raw in ((weight, True), (weight, False)):
+        data = array.tobytes() if raw else array
+        model.graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, [size], data, raw))
+    found = run(load(model.SerializeToString()), {"x": weight})
+    np.testing.assert_array_equal(found["y"], 2 * weight)
+    model.graph.initializer.append(numpy_helper.from_array(weight + 1, "w"))
+    with pytest.raises(ModelError, match="w: the initializer occurs twice, with different elements"):
+        load(model.SerializeToString())
+
+
 def test_strings_are_read() -> None:
     tensor = helper.make_tensor("t", TensorProto.STRING, [2, 1], ["ä", ""])
     assert to_array(tensor, NOWHERE).tolist() == [["ä"], [""]]

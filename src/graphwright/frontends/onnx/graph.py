@@ -88,15 +88,13 @@ class GraphReader:
         replaced = scope.values.keys() | scope.initializers.keys()
         for proto in (*graph.initializer, *graph.sparse_initializer):
             named = proto.values if isinstance(proto, onnx.SparseTensorProto) else proto
+            name = ""
             try:
                 name = text(named.name)
+                if name not in replaced:  # by a constant of the caller, or a faulty input
+                    scope.declare(name, proto)
             except Fault as fault:
-                self.report.add(fault, "an initializer")
-                continue
-            if name in replaced:  # by a constant of the caller, or a faulty input
-                continue
-            if scope.initializers.setdefault(name, proto) is not proto:
-                self.report.add(Fault("duplicate-name", "the initializer occurs twice", "keep one"), name)
+                self.report.add(fault, name or "an initializer")
 
     def read_outputs(self, names: Sequence[str], scope: Scope, what: str) -> list[Value] | None:
         """The values of the outputs ``names``; None if one failed."""

@@ -87,6 +87,13 @@ class Scope:
             raise Fault("duplicate-name", f"{name!r} is produced twice", "give every value a unique name")
         self.values[name] = value
 
+    def declare(self, name: str, source: Initializer) -> None:
+        """Defines ``name`` as an initializer. Raises Fault if it is defined already, with other elements."""
+        earlier = self.initializers.setdefault(name, source)
+        if earlier is not source and not _are_equal(self._elements(earlier), self._elements(source)):
+            message = "the initializer occurs twice, with different elements"
+            raise Fault("duplicate-name", message, "keep one")
+
     def known(self, value: Value) -> Array | None:
         """The elements of ``value`` if they are known: it is a constant, or was computed from static
         sizes.
@@ -118,17 +125,17 @@ class Scope:
 
     def _materialize(self, name: str) -> Value | Poison:
         self.values[name] = POISON
-        source = self.initializers[name]
-        if isinstance(source, np.ndarray):
-            array = source
-        elif isinstance(source, onnx.TensorProto):
-            array = to_array(source, self.files)
-        else:
-            array = sparse_to_array(source, self.files)
-        value = self.builder.const(array)
+        value = self.builder.const(self._elements(self.initializers[name]))
         value.name = self.frame.trail + name
         self.values[name] = value
         return value
+
+    def _elements(self, source: Initializer) -> Array:
+        if isinstance(source, np.ndarray):
+            return source
+        if isinstance(source, onnx.TensorProto):
+            return to_array(source, self.files)
+        return sparse_to_array(source, self.files)
 
     def _capture(self, outer: Value) -> Value:
         """``outer`` inside this region: a constant is copied, any other value becomes an input."""
@@ -143,3 +150,10 @@ class Scope:
             if fact is not None:
                 self.builder.facts[parameter] = fact
         return self.captured[outer]
+
+
+def _are_equal(a: Array, b: Array) -> bool:
+    """Whether two arrays have the same type, shape and bits."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return a.tolist() == b.tolist() if a.dtype.hasobject else a.tobytes() == b.tobytes()

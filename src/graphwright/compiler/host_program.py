@@ -10,10 +10,10 @@ from graphwright.compiler.code_generation import Compilation
 from graphwright.compiler.host_nodes import bound_by
 from graphwright.compiler.partition import Group, Kind, Partition, device_of, partition
 from graphwright.compiler.specs import constraint_texts, guard_texts, input_specs, output_specs, spec_of
-from graphwright.errors import Diagnostic, ModelError, PackageError
+from graphwright.compiler.subgraphs import closed_copy, compiled_region, module_of, unbound_sizes
+from graphwright.errors import Diagnostic, ModelError
 from graphwright.executable.nodes import (
     COMPILE,
-    SIZE_INPUT,
     BindSize,
     CallHost,
     CallProgram,
@@ -24,80 +24,16 @@ from graphwright.executable.nodes import (
     with_callees,
 )
 from graphwright.executable.specs import TensorSpec
-from graphwright.ir.builtin.constant import constant_of, is_constant
+from graphwright.ir.builtin.constant import constant_of
 from graphwright.ir.builtin.subgraph import Subgraph
-from graphwright.ir.clone import clone_graph, copy_node
-from graphwright.ir.free_symbols import symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.names import UniqueNames
 from graphwright.ir.op import ConstRef
 from graphwright.ir.op.region_op import LoopOp
-from graphwright.ir.symbols import symbol
 from graphwright.ir.text import print_op
-from graphwright.ir.types import U8, TensorType
 from graphwright.ops.core.bind_size import BindSize as BindSizeOp
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode
 from graphwright.records import replace
-
-
-def subgraph_module(module: Module, number: int) -> Module:
-    """Subgraph ``number`` of a partitioned ``module`` as a module of its own. Raises PackageError if there is
-    none.
-    """
-    found = (n for n in module.walk() if isinstance(n.op, Subgraph) and n.op.number == number)
-    node = next(found, None)
-    if node is None:
-        raise PackageError(
-            Diagnostic(
-                "damaged-package", f"the graph has no subgraph {number}", hint="compile the model again"
-            )
-        )
-    return _module_of(module, node.regions[0], _unbound_sizes(node.regions[0]))
-
-
-def rank_inputs(module: Module, ranks: Sequence[int]) -> None:
-    """Gives inputs of unknown rank the ``ranks`` and fresh symbolic sizes."""
-    for value, rank in zip(module.main.inputs, ranks, strict=True):
-        if value.type.shape is None:
-            dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
-            value.type = TensorType(value.type.dtype, dims)
-
-
-def _module_of(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
-    """``region`` as the entry graph of a new module, with one further input for each of ``sizes`` that binds
-    it.
-    """
-    subgraph = Module()
-    subgraph.constants, subgraph.hints = module.constants.copy(), dict(module.hints)
-    main = subgraph.add_graph(clone_graph(region, "main"))
-    taken = UniqueNames()
-    for value in main.inputs:
-        value.name = taken.take(value.name or "value")
-    for size in sizes:
-        main.add_input(TensorType(U8, (symbol(size), 0)), taken.take(f"{SIZE_INPUT}{size}"))
-    table = module.symbols
-    bound = bound_by(main.inputs, ())
-    subgraph.symbols = replace(
-        table.copy(),
-        constraints={c: None for c in table.constraints if c.names <= bound},
-        guards={g: None for g in table.guards if g.names <= bound},
-    )
-    return subgraph
-
-
-def _unbound_sizes(region: Graph) -> tuple[str, ...]:
-    """The symbols that ``region`` uses and that the shapes of its inputs do not bind."""
-    needed = set[str]().union(*map(symbols_of, region))
-    return tuple(sorted(needed - bound_by(region.inputs, ())))
-
-
-def _region(main: Graph, node: Node) -> Graph:
-    """The compiled ``main`` as the region of its Subgraph node, without the inputs that bind sizes."""
-    for index in range(len(main.inputs) - 1, len(node.inputs) - 1, -1):
-        main.remove_input(index)
-    main.name = node.regions[0].name
-    return main
 
 
 def _place(nodes: Iterable[Node], device: str) -> None:
@@ -147,7 +83,7 @@ class HostProgramDraft:
         for number, compilation in compiled.items():
             node, device = self._nodes[number], self.device(number)
             callees[number] = replace(compilation.program, device=device)
-            node.regions = (_region(compilation.module.main, node),)
+            node.regions = (compiled_region(compilation.module.main, node),)
             _place(node.regions[0].walk(), device)
             self.module.constants.merge(compilation.module.constants)
         DeadCode().run(self.module, Record("dead_code"))
@@ -218,18 +154,18 @@ class HostProgramDraft:
     def _call(self, graph: Graph, group: Group, values: _Values) -> CallProgram:
         """Replaces the nodes of ``group`` by one Subgraph node, and returns the call of it."""
         number = next(self._numbers)
-        region, inputs, outputs = _closed(group.nodes, f"subgraph{number}")
+        region, inputs, outputs = closed_copy(group.nodes, f"subgraph{number}")
         types = [value.type for value in outputs]
         sources = tuple(source for node in group.nodes for source in node.sources)
         op = Subgraph(len(outputs), number)
         node = graph.append(Node(op, inputs, types, (region,), sources=sources))
         _place([node], group.device)
-        sizes = _unbound_sizes(region)
+        sizes = unbound_sizes(region)
         for old, new in zip(outputs, node.outputs, strict=True):
             graph.replace_all_uses(old, new)
         for old_node in reversed(group.nodes):
             graph.erase(old_node)
-        module = _module_of(self.module, region, sizes)
+        module = module_of(self.module, region, sizes)
         if group.kind is Kind.PROGRAM:
             self.modules[number], self._nodes[number] = module, node
         elif group.device:
@@ -261,27 +197,3 @@ class _Values:
         self.numbers[value] = len(self.specs)
         self.specs.append(spec_of(value, value.name))
         return self.numbers[value]
-
-
-def _closed(nodes: Sequence[Node], name: str) -> tuple[Graph, list[Value], list[Value]]:
-    """A copy of ``nodes`` as a closed graph, the values that it takes as inputs, and the values that others
-    read.
-    """
-    inside = set(nodes)
-    read = dict.fromkeys(value for node in nodes for value in node.inputs if value is not None)
-    outside = [value for value in read if value.producer not in inside]
-    inputs = [value for value in outside if not is_constant(value)]
-    region = Graph(name)
-    copies = {value: region.add_input(value.type, value.name) for value in inputs}
-    for value in outside:
-        if value.producer is not None and is_constant(value):
-            region.append(copy_node(value.producer, copies))
-    for node in nodes:
-        region.append(copy_node(node, copies))
-    graph = nodes[0].graph
-    assert graph is not None
-    results = [value for node in nodes for value in node.outputs]
-    outputs = [value for value in results if value in graph.outputs or not inside.issuperset(value.users)]
-    taken = UniqueNames()
-    region.set_outputs([copies[v] for v in outputs], [taken.take(v.name or "value") for v in outputs])
-    return region, inputs, outputs

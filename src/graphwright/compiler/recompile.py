@@ -10,7 +10,7 @@ from functools import cached_property
 
 from graphwright import plugins
 from graphwright.compiler.driver import compile_module, compile_sources, retyped
-from graphwright.compiler.host_program import rank_inputs, subgraph_module
+from graphwright.compiler.subgraphs import subgraph_module
 from graphwright.config import Options
 from graphwright.errors import (
     Collector,
@@ -31,6 +31,7 @@ from graphwright.ir.op import ConstRef
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Constraint, Dim, SymbolError, evaluate, names_in, parse_constraint
 from graphwright.ir.text import parse_module
+from graphwright.ir.types import TensorType
 from graphwright.ir.verify import verify
 from graphwright.layout.assign import forget_layouts
 from graphwright.layout.transform import unpack
@@ -73,7 +74,7 @@ class Recompiler:
 
     def _subgraph(self, number: int, shapes: Shapes) -> Package:
         module = subgraph_module(self._partitioned, number)
-        rank_inputs(module, list(map(len, shapes)))
+        _rank_inputs(module, list(map(len, shapes)))
         return compile_module(module, self._options)
 
     @cached_property
@@ -251,3 +252,11 @@ def _misfit(error: ModelError) -> FeedError:
             each.hint,
         )
     return FeedError(*faults.diagnostics)
+
+
+def _rank_inputs(module: Module, ranks: Sequence[int]) -> None:
+    """Gives inputs of unknown rank the ``ranks`` and fresh symbolic sizes."""
+    for value, rank in zip(module.main.inputs, ranks, strict=True):
+        if value.type.shape is None:
+            dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
+            value.type = TensorType(value.type.dtype, dims)

@@ -55,8 +55,8 @@ class ProgramKey:
 
     @property
     def digest(self) -> str:
-        """Its name in the cache."""
-        return _hash(json.dumps(asdict(self), sort_keys=True))
+        """Its name in the cache, which ends with that of the graph."""
+        return f"{_hash(json.dumps(asdict(self), sort_keys=True))}-{self.graph}"
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,9 @@ class ProgramCache:
     def _write(self, key: ProgramKey, model: Model) -> None:
         try:
             self._files.write(f"{key.digest}.json", json.dumps(asdict(key)).encode())
-            model.save(self.folder / f"{key.digest}{_SUFFIX}")
-            self._files.shrink(_SUFFIX, self._limit)
+            path = self.folder / f"{key.digest}{_SUFFIX}"
+            model.save(path)
+            self._files.shrink(_SUFFIX, self._limit, path.stat().st_size)
         except OSError as error:
             self._files.warn(error)
 
@@ -171,10 +172,11 @@ class ProgramCache:
 
     def explain_miss(self, key: ProgramKey) -> str:
         """Why ``key`` is not in the cache: how it differs from the most similar entry."""
-        known = [entry.key for entry in self.entries()]
-        if key in known:
+        known = self._files.entries(_SUFFIX)
+        of_graph = [path for path in known if path.stem.endswith(key.graph)]  # reads only their keys
+        same = [other for path in of_graph if (other := self._key(path.with_suffix(".json"))) is not None]
+        if key in same:
             return "not a miss: it is in the cache"
-        same = [other for other in known if other.graph == key.graph]
         if not same:
             return "the graph is new" if known else "the cache is empty"
         names = [field.name for field in fields(ProgramKey)]

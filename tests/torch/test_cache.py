@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.program_cache import ProgramCache
+from graphwright.targets.cpu.private_folder import PrivateFolder
 from graphwright.tools.cli import app
 from graphwright.torch import compiled_graph
 from tests.torch.support import close, compiled
@@ -77,6 +78,15 @@ def test_other_parameters_and_options_are_cache_misses(filled: Path) -> None:
     assert report_of(filled, other).miss == "the graph is known, with other constants"
     assert report_of(filled, model(), numerics="strict").miss == "the graph is known, with other options"
     assert report_of(filled, nn.Linear(8, 3)).miss == "the graph is new"
+
+
+def test_a_miss_reads_only_the_keys_of_its_graph(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full cache has thousands of entries, and each compiled graph is a miss at first."""
+    report_of(filled, nn.Linear(8, 3))
+    read: list[str] = []
+    monkeypatch.setattr(PrivateFolder, "read", lambda _, name: read.append(name))
+    assert report_of(filled, nn.Linear(8, 5)).miss == "the graph is new"
+    assert not [name for name in read if name.endswith(".json")]
 
 
 def test_parameters_that_change_places_miss(tmp_path: Path) -> None:

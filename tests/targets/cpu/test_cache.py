@@ -118,6 +118,16 @@ def test_the_limit_drops_what_was_used_longest_ago(tmp_path: Path) -> None:
     assert cache.clear() == cache.stats().entries + 3
 
 
+def test_small_entries_do_not_read_the_folder_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full cache has tens of thousands of entries."""
+    cache, lists = KernelCache(Options(cache_dir=tmp_path, cache_limit=1)), []
+    listdir = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: lists.append(path) or listdir(path))
+    for i in range(30):
+        cache.store(replace(KEY, source=str(i)), bytes(10_000))
+    assert len(lists) == 1 + 30 * 10_000 // (1 << 16)
+
+
 def test_a_folder_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cache = KernelCache(Options(cache_dir=tmp_path / "file"))

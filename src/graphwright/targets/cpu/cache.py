@@ -129,7 +129,7 @@ class KernelCache:
         try:
             self._files.write(f"{key.digest}.json", json.dumps(asdict(key)).encode())
             self._files.write(f"{key.digest}.so", hashlib.sha256(code).digest() + code)
-            self._files.shrink(".so", self.options.cache_limit << 20)
+            self._files.shrink(".so", self.options.cache_limit << 20, len(code))
         except OSError as error:
             self._files.warn(error)
 

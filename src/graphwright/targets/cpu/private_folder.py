@@ -7,9 +7,13 @@ import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.log import warn_once
+
+_WRITTEN: Final[dict[Path, int]] = {}
+"""The bytes that this process wrote to a folder since it last read the sizes of all files there."""
 
 
 class PrivateFolder:
@@ -79,7 +83,8 @@ class PrivateFolder:
         """Its files whose names end in ``suffix``, in order."""
         if not self.usable():
             return []
-        return sorted(p for p in self.path.iterdir() if p.suffix == suffix and not p.name.startswith("."))
+        names = (name for name in os.listdir(self.path) if name.endswith(suffix) and not name.startswith("."))
+        return [self.path / name for name in sorted(names)]
 
     def bytes(self, suffix: str) -> int:
         """The total size of its files whose names end in ``suffix``."""
@@ -95,13 +100,18 @@ class PrivateFolder:
         entry.unlink(missing_ok=True)
         entry.with_suffix(".json").unlink(missing_ok=True)
 
-    def shrink(self, suffix: str, limit: int) -> None:
+    def shrink(self, suffix: str, limit: int, added: int) -> None:
         """Removes the least recently used files until the rest is an eighth below ``limit``, if it exceeds
-        that.
+        that. ``added`` bytes were written: the folder is read at the first call of a process, and whenever a
+        sixteenth of ``limit`` was written since.
         """
+        unseen = _WRITTEN.get(self.path, limit) + added
+        _WRITTEN[self.path] = unseen if unseen < limit // 16 else 0
+        if unseen < limit // 16:
+            return
         entries = self.entries(suffix)
         total = sum(map(_size, entries))
-        if total <= limit:
+        if total <= limit - limit // 16:
             return
         for path in sorted(entries, key=_used):
             if total <= limit - limit // 8:

@@ -53,6 +53,7 @@ RULES_BY_OP = {
     "layout/channels_last.py": "the Transposes that it makes",
     "layout/channels_last_forms.py": "Transpose, convolutions and products",
     "layout/convolution_costs.py": "what blocked convolutions save",
+    "layout/fold_depth.py": "3-D convolutions",
     "layout/pool_costs.py": "what blocked pooling saves",
     "layout/row_stores.py": "what the kernel of convolutions can store",
     "passes/algebraic.py": "identities of arithmetic",

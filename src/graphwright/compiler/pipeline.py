@@ -21,6 +21,7 @@ from graphwright.ir.graph import Module, Node
 from graphwright.kernels.candidates.registry import candidates_of
 from graphwright.layout.assign import AssignLayouts
 from graphwright.layout.channels_last import AssignChannelsLast
+from graphwright.layout.fold_depth import FoldDepth
 from graphwright.log import warn_once
 from graphwright.passes.base import Pass
 from graphwright.passes.bound_sizes import BoundSizes
@@ -75,11 +76,14 @@ def _layouts(target: Target, _options: Options) -> tuple[Pass, ...]:
     return (AssignLayouts(target.channel_block, target.machine),) if target.channel_block else ()
 
 
-def _products_of_pixels(target: Target, _options: Options) -> tuple[Pass, ...]:
-    channels_last = (
-        (AssignChannelsLast(target.channel_block, target.machine),) if target.channel_block else ()
+def _channels(target: Target, _options: Options) -> tuple[Pass, ...]:
+    if not target.channel_block:
+        return (CONV_TO_MATMUL,)
+    return (
+        CONV_TO_MATMUL,
+        FoldDepth(target.channel_block, target.machine),
+        AssignChannelsLast(target.channel_block, target.machine),
     )
-    return (CONV_TO_MATMUL, *channels_last)
 
 
 def _replacements(options: Options) -> tuple[Pass, ...]:
@@ -164,9 +168,9 @@ STAGES: Final = (
     Stage("decomposed", "runs users' passes on the decomposed graph", (Point.DECOMPOSED,)),
     Stage(
         CHANNELS,
-        "computes convolutions over a single window as matrix multiplications, and uses the channels-last "
-        "layout where this removes transposes",
-        for_target=_products_of_pixels,
+        "computes convolutions over a single window as matrix multiplications and 3-D convolutions as 2-D "
+        "ones, and uses the channels-last layout where this removes transposes",
+        for_target=_channels,
         level=1,
     ),
     Stage("fuse", "groups nodes that one kernel can compute", for_target=_fuse),

@@ -138,3 +138,13 @@ def test_convolutions_stay_where_copies_take_longer(monkeypatch: pytest.MonkeyPa
 
 def test_large_images_stay_because_of_their_memory() -> None:
     assert "Pad" not in nodes_of(residual_block(32, 32, CUBE, (1, 64, 256, 256)))
+
+
+def test_convolutions_with_a_fusion_hint_stay() -> None:
+    """Their group would contain the copies, which no kernel computes together with the convolution."""
+    model = residual_block(32, 32, CUBE, (1, 4, 8, 8))
+    for node in model.graph.node[:2]:
+        node.name = node.output[0]
+        hint = node.metadata_props.add()
+        hint.key, hint.value = "graphwright.fuse", "block"
+    assert nodes_of(model).count("Pad") == 1

@@ -19,6 +19,7 @@ import numpy as np
 from graphwright.cost.machine import Machine
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.hints import hints_of
 from graphwright.ir.match import constant_array
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim
@@ -68,6 +69,8 @@ class _Folding:
 
     def run(self) -> None:
         for node in list(self._graph):
+            if hints_of(node.sources, self._module.hints):
+                continue  # copies would become members of its group
             b = Builder(self._module, self._graph, node, node.sources, node.origin)
             images = self._folded(b, node)
             if images is None:

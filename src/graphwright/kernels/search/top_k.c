@@ -246,31 +246,63 @@ static entry *sort(entry *from, entry *room, int64_t count, int64_t bytes) {
     return from;
 }
 
+/* Writes the k best elements of a row of elements `step` bytes apart to results `inner` elements apart. */
+static void rank_row(const struct top_k_args *a, const char *x, int64_t step, char *values, int64_t *indices,
+                     void *scratch) {
+    const int64_t size = bytes_of(a->code), k = a->k, most = k + (k > SPARE ? k : SPARE);
+    ranking r = {.x = x,
+                 .length = a->count,
+                 .step = step,
+                 .k = k,
+                 .bytes = size,
+                 .largest = a->largest,
+                 .kept = scratch,
+                 .most = most};
+    scan(&r, a->kind, a->code);
+    if (r.count > k)
+        keep_best(&r);
+    const entry *best = sort(r.kept, r.kept + most, r.count, size);
+    for (int64_t i = 0; i < k && i < r.count; i++) {
+        indices[i * a->inner] = best[i].index;
+        memcpy(values + i * a->inner * size, x + best[i].index * step, (size_t)size);
+    }
+}
+
+/* Copies columns of a matrix, whose rows are `inner` elements apart, to dense rows. */
+static void copy_columns(char *to, const char *x, int64_t columns, int64_t count, int64_t inner,
+                         int64_t size) {
+#define COPY(type)                                                                                           \
+    for (int64_t i = 0; i < count; i++)                                                                      \
+        for (int64_t c = 0; c < columns; c++)                                                                \
+            ((type *)to)[c * count + i] = ((const type *)x)[i * inner + c];                                  \
+    break;
+    switch (size) {
+    case 1: COPY(uint8_t)
+    case 2: COPY(uint16_t)
+    case 4: COPY(uint32_t)
+    default: COPY(uint64_t)
+    }
+#undef COPY
+}
+
 GW_KERNEL(gw_top_k) {
+    enum { MOST_COLUMNS = 16 };
     const struct top_k_args *a = top_k_args(arg);
-    const int64_t kind = a->kind, code = a->code, size = bytes_of(code);
-    const int64_t count = a->count, inner = a->inner, k = a->k;
-    const int64_t most = k + (k > SPARE ? k : SPARE);
-    for (int64_t row = begin; row < end && k > 0; row++) {
+    const int64_t size = bytes_of(a->code), count = a->count, inner = a->inner, k = a->k;
+    char *const dense = scratch, *const entries = dense + (inner > 1 ? COLUMN_BYTES : 0);
+    const int64_t fit = COLUMN_BYTES / (count * size + !count);
+    const int64_t most = inner == 1 ? 0 : fit < MOST_COLUMNS ? fit : MOST_COLUMNS;
+    for (int64_t row = begin, columns; row < end && k > 0; row += columns) {
         const int64_t outer = row / inner, column = row % inner;
+        const int64_t left = end - row < inner - column ? end - row : inner - column;
         const char *x = (const char *)buf[TOP_K_X] + (outer * count * inner + column) * size;
-        char *values = (char *)buf[TOP_K_VALUES] + (outer * k * inner + column) * size;
-        int64_t *indices = (int64_t *)buf[TOP_K_INDICES] + outer * k * inner + column;
-        ranking r = {.x = x,
-                     .length = count,
-                     .step = inner * size,
-                     .k = k,
-                     .bytes = size,
-                     .largest = a->largest,
-                     .kept = scratch,
-                     .most = most};
-        scan(&r, kind, code);
-        if (r.count > k)
-            keep_best(&r);
-        const entry *best = sort(r.kept, r.kept + most, r.count, size);
-        for (int64_t i = 0; i < k && i < r.count; i++) {
-            indices[i * inner] = best[i].index;
-            memcpy(values + i * inner * size, x + best[i].index * inner * size, (size_t)size);
+        columns = left < most ? left : most ? most : 1;
+        if (most)
+            copy_columns(dense, x, columns, count, inner, size);
+        for (int64_t c = 0; c < columns; c++) {
+            const int64_t at = outer * k * inner + column + c;
+            rank_row(a, most ? dense + c * count * size : x, most ? size : inner * size,
+                     (char *)buf[TOP_K_VALUES] + at * size, (int64_t *)buf[TOP_K_INDICES] + at, entries);
         }
     }
     return 0;

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import ClassVar, Final
 
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import FLAG, UNITS, Extent, Reach, arguments, within
 from graphwright.records import dataclass
@@ -19,6 +19,8 @@ from graphwright.targets.cpu.isa import Isa
 
 _SPARE: Final = 256
 """The least space in addition to the k best elements: with more space, others are discarded less often."""
+_COLUMN_BYTES: Final = 2**18
+"""The space for copies of strided rows: several that share cache lines are copied at once."""
 
 
 class Kind(IntEnum):
@@ -70,15 +72,21 @@ class TopK:
 
     @property
     def scratch_bytes(self) -> Dim:
-        """The bytes of a key and an index for each kept element, and of a second buffer for sorting."""
-        return 2 * 16 * (self.k + maximum(self.k, _SPARE))
+        """The bytes of copied rows, of a key and an index for each kept element, and of a second buffer for
+        sorting.
+        """
+        return _scratch(self.inner, self.k)
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: a scan of the row, which is slow if its elements
         are strided, and a sort.
         """
-        scan = self.count * (1 if self.inner == 1 else 30) + floordiv(self.count, 2)
+        scan = self.count * (1 if self.inner == 1 else 5) + floordiv(self.count, 2)
         return predict(Work(cycles=self.outer * self.inner * (scan + 80 * self.k)), isa.machine)
+
+
+def _scratch(inner: Dim, k: Dim) -> Dim:
+    return minimum(inner - 1, 1) * _COLUMN_BYTES + 2 * 16 * (k + maximum(k, _SPARE))
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
@@ -96,7 +104,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
                 indices=Reach(8, ((outer, a.k * a.inner), (a.k * a.inner, 1))),
             ),
             grid=UNITS,
-            scratch=2 * 16 * (a.k + maximum(a.k, _SPARE)),
+            scratch=_scratch(a.inner, a.k),
             bounds=within(FLAG, "largest"),
             choices={"kind": (0, 1, 2), "code": (1, 2, 3, 4, 8)},
             at_least_0=(a.inner - 1, a.count - a.k),
@@ -107,4 +115,6 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 def header(isa: Isa) -> str:
     """The generated header of ``top_k.c``."""
     kinds = ", ".join(f"{kind.name} = {kind.value}" for kind in Kind)
-    return f"{ABI.c_text()}enum {{ {kinds} }};\n#define SPARE {_SPARE}\n"
+    return (
+        f"{ABI.c_text()}enum {{ {kinds} }};\n#define SPARE {_SPARE}\n#define COLUMN_BYTES {_COLUMN_BYTES}\n"
+    )

@@ -86,7 +86,7 @@ class TopK:
 
 
 def _scratch(inner: Dim, k: Dim) -> Dim:
-    return minimum(inner - 1, 1) * _COLUMN_BYTES + 2 * 16 * (k + maximum(k, _SPARE))
+    return minimum(maximum(inner - 1, 0), 1) * _COLUMN_BYTES + 2 * 16 * (k + maximum(k, _SPARE))
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:

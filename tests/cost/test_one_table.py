@@ -19,6 +19,8 @@ SIZE = re.compile(r"(^|_)BYTES$")
 WORK = {
     "kernels/movement/rows.py:_SHARE_BYTES": "bytes that a unit of the grid moves",
     "fusion/decision_text.py:_MOST_BYTES": "the end of the numbers that are read",
+    "kernels/search/top_k.py:_COLUMN_BYTES": "scratch for the columns that are copied at a time",
+    "layout/fold_depth.py:_MOST_BYTES": "the memory that a pass may add",
     "layout/transform.py:_READ_BYTES": "bytes of weights that are packed at a time",
     "layout/transform.py:_JOB_BYTES": "bytes of weights that a thread packs",
     "kernels/ml/candidates.py:NODE_BYTES": "the size of a record",

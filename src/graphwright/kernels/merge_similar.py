@@ -17,9 +17,10 @@ import numpy as np
 from graphwright.ir.loops.nodes import Alloc, Const, Kernel, Let, Loop, Ref, Scalar, walk
 from graphwright.ir.loops.rewrite import rewrite_operands
 from graphwright.ir.names import UniqueNames
+from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
-from graphwright.kernels.launch import Alias, Branch, Copy, Host, Launch, NativeLoop, Run, SelectedNode
+from graphwright.kernels.launch import Alias, Branch, Copy, Hook, Host, Launch, NativeLoop, Run, SelectedNode
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.steps import all_steps
 from graphwright.records import dataclass, replace
@@ -142,10 +143,15 @@ def _action(action: _Action, calls: Mapping[KernelRef, _Call]) -> _Action:
 def _launch(launch: Launch | Copy, calls: Mapping[KernelRef, _Call]) -> Launch | Copy:
     if isinstance(launch, Copy):
         return launch
-    call, hook = calls.get(launch.kernel), launch.hook
-    if call is not None:
-        launch = replace(launch, kernel=call.kernel, args=(*launch.args, *call.scalars))
-    call = None if hook is None else calls.get(hook.kernel)
-    if hook is not None and call is not None:
-        launch = replace(launch, hook=replace(hook, kernel=call.kernel, args=(*hook.args, *call.scalars)))
-    return launch
+    hook = launch.hook
+    if hook is not None:
+        kernel, args = _called(hook, calls)
+        hook = replace(hook, kernel=kernel, args=args)
+    kernel, args = _called(launch, calls)
+    return replace(launch, kernel=kernel, args=args, hook=hook)
+
+
+def _called(caller: Launch | Hook, calls: Mapping[KernelRef, _Call]) -> tuple[KernelRef, tuple[Dim, ...]]:
+    """The kernel that ``caller`` calls after merging, and its arguments."""
+    call = calls.get(caller.kernel)
+    return (caller.kernel, caller.args) if call is None else (call.kernel, (*caller.args, *call.scalars))

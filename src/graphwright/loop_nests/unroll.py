@@ -14,11 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
-    Apply,
-    Bits,
     Buffer,
     Call,
-    Cast,
     Index,
     Let,
     Level,
@@ -30,6 +27,7 @@ from graphwright.ir.loops.nodes import (
     Statement,
     Store,
 )
+from graphwright.ir.loops.rewrite import map_children
 from graphwright.ir.symbols import Dim, floordiv, substitute, symbol
 from graphwright.records import dataclass, field, replace
 
@@ -128,11 +126,5 @@ class _Copy:
                 return Position(substitute(index, self.axes))
             case Load(buffer, index, mask, other):
                 return Load(self.buffer(buffer), self.index(index), self.mask(mask), other)
-            case Apply(function, operands, dtype):
-                return Apply(function, tuple(map(self.value, operands)), dtype)
-            case Cast(operand, dtype):
-                return Cast(self.value(operand), dtype)
-            case Bits(operand, dtype):
-                return Bits(self.value(operand), dtype)
             case _:
-                return value
+                return map_children(value, self.value)

@@ -1,4 +1,4 @@
-"""Rewrites the operands of functions in a kernel."""
+"""Rebuilds expressions of kernels with other operands."""
 
 from __future__ import annotations
 
@@ -19,6 +19,28 @@ from graphwright.ir.loops.nodes import (
     Store,
 )
 from graphwright.records import replace
+
+
+def map_children(value: Scalar, rewrite: Callable[[Scalar], Scalar]) -> Scalar:
+    """``value`` with ``rewrite(child)`` instead of each operand, gather index and mask."""
+    match value:
+        case Apply(function, operands, dtype):
+            return Apply(function, tuple(map(rewrite, operands)), dtype)
+        case Cast(operand, dtype):
+            return Cast(rewrite(operand), dtype)
+        case Bits(operand, dtype):
+            return Bits(rewrite(operand), dtype)
+        case Load(buffer, index, mask, other):
+            return Load(buffer, _indices(index, rewrite), _mask(mask, rewrite), other)
+    return value
+
+
+def _indices(index: tuple[Index, ...], rewrite: Callable[[Scalar], Scalar]) -> tuple[Index, ...]:
+    return tuple(rewrite(i) if isinstance(i, Scalar) else i for i in index)
+
+
+def _mask(mask: Scalar | None, rewrite: Callable[[Scalar], Scalar]) -> Scalar | None:
+    return None if mask is None else rewrite(mask)
 
 
 def rewrite_operands(kernel: Kernel, rewrite: Callable[[str, Scalar], Scalar]) -> Kernel:
@@ -43,7 +65,10 @@ class _Rewriter:
                 return replace(statement, value=self._scalar(value))
             case Store(index=index, value=value, mask=mask) | Accumulate(index=index, value=value, mask=mask):
                 return replace(
-                    statement, index=self._indices(index), value=self._scalar(value), mask=self._mask(mask)
+                    statement,
+                    index=_indices(index, self._scalar),
+                    value=self._scalar(value),
+                    mask=_mask(mask, self._scalar),
                 )
         return statement
 
@@ -53,18 +78,7 @@ class _Rewriter:
         return self._done[id(scalar)][1]
 
     def _rewritten(self, scalar: Scalar) -> Scalar:
-        match scalar:
-            case Apply(function=function, operands=operands):
-                inner = (self._rewrite(function, self._scalar(operand)) for operand in operands)
-                return replace(scalar, operands=tuple(inner))
-            case Cast(operand=operand) | Bits(operand=operand):
-                return replace(scalar, operand=self._scalar(operand))
-            case Load(index=index, mask=mask):
-                return replace(scalar, index=self._indices(index), mask=self._mask(mask))
-        return scalar
-
-    def _indices(self, index: tuple[Index, ...]) -> tuple[Index, ...]:
-        return tuple(self._scalar(i) if isinstance(i, Scalar) else i for i in index)
-
-    def _mask(self, mask: Scalar | None) -> Scalar | None:
-        return None if mask is None else self._scalar(mask)
+        if isinstance(scalar, Apply):
+            function = scalar.function
+            return map_children(scalar, lambda operand: self._rewrite(function, self._scalar(operand)))
+        return map_children(scalar, self._scalar)

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from graphwright.cost.loops import FUNCTIONS
-from graphwright.ir.loops.nodes import Apply, Bits, Cast, Let, Load, Ref, Scalar, Statement, Store
+from graphwright.ir.loops.nodes import Apply, Let, Load, Ref, Scalar, Statement, Store
+from graphwright.ir.loops.rewrite import map_children
 from graphwright.ir.types import F32
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.c.analysis import all_values
@@ -100,7 +101,7 @@ class _Bound:
             mask = None if statement.mask is None else self._value(statement.mask)
             value = self._value(statement.value)
             return [*self._lets, Store(statement.buffer, index, value, mask)]
-        value = self._with_operands(statement.value)
+        value = map_children(statement.value, self._value)
         self._bind(statement.name, value)
         self._rewritten[id(statement.value)] = (statement.value, Ref(statement.name, value.dtype))
         return [*self._lets, Let(statement.name, value)]
@@ -112,7 +113,7 @@ class _Bound:
     def _value(self, value: Scalar) -> Scalar:
         """The rewritten ``value``: its name, if it is an expensive function."""
         if id(value) not in self._rewritten:
-            bound = self._with_operands(value)
+            bound = map_children(value, self._value)
             if _is_long(bound):
                 name = f"{self._name}_part{len(self.depth)}"
                 self._bind(name, bound)
@@ -120,20 +121,6 @@ class _Bound:
                 bound = Ref(name, bound.dtype)
             self._rewritten[id(value)] = (value, bound)
         return self._rewritten[id(value)][1]
-
-    def _with_operands(self, value: Scalar) -> Scalar:
-        """``value`` with rewritten operands."""
-        match value:
-            case Apply(function, operands, dtype):
-                return Apply(function, tuple(map(self._value, operands)), dtype)
-            case Cast(operand, dtype):
-                return Cast(self._value(operand), dtype)
-            case Bits(operand, dtype):
-                return Bits(self._value(operand), dtype)
-            case Load(buffer, index, mask, other):
-                indices = tuple(self._value(i) if isinstance(i, Scalar) else i for i in index)
-                return Load(buffer, indices, None if mask is None else self._value(mask), other)
-        return value
 
 
 def _is_long(value: Scalar) -> bool:

@@ -28,11 +28,11 @@ from graphwright.layout.convolution_costs import convolution_ns
 from graphwright.layout.costs import LayoutCosts
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.pad import Pad
-from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.conv import Conv
 from graphwright.passes.base import Pass, Record, graphs, replace
+from graphwright.passes.canonicalize_reshapes import reshaped
 from graphwright.records import dataclass
 from graphwright.records import replace as replaced
 
@@ -103,7 +103,7 @@ class _Folding:
         if self._images.keys().isdisjoint(node.inputs):
             return None
         operands = [self._operand(value, node.output.type.dims, b) for value in node.inputs]
-        if len([each for each in operands if each is not None]) < len(operands):
+        if any(operand is None for operand in operands):
             return None
         result: Value = b(node.op, *operands)
         return result
@@ -140,13 +140,12 @@ class _Folding:
     def _gain(self, x: Value, channels: int, flat: Conv, weights: tuple[int, ...], y: Value) -> int:
         """The predicted nanoseconds that the convolution ``flat`` saves, less the time of the copies."""
         (n, _, depth, *size), (features, joined, *_) = y.type.dims, weights
-        written = _images(n * depth, features, size)
-        read = _images(n * x.type.dims[2], channels, x.type.dims[3:])
-        concatenated = _images(n * depth, joined, x.type.dims[3:])
+        written = _sized(n * depth, features, *size)
+        read = _sized(n * x.type.dims[2], channels, *x.type.dims[3:])
+        concatenated = _sized(n * depth, joined, *x.type.dims[3:])
         if self._costs.nominal(concatenated.type.bytes) > self._costs.nominal(n) * _MOST_BYTES:
             return 0
-        w = Value(TensorType(F32, weights))
-        rows, blocked = convolution_ns(flat, w, written, self._costs, planes=False)
+        rows, blocked = convolution_ns(flat, _sized(*weights), written, self._costs, planes=False)
         copies = [concatenated, concatenated, written, read, *([] if x in self._images else [read])]
         return rows - blocked - sum(map(self._costs.transfer_ns, copies))
 
@@ -154,12 +153,13 @@ class _Folding:
         if x not in self._images:
             n, c, d, h, w = x.type.dims
             outermost = b(Transpose((2, 0, 1, 3, 4)), x)
-            self._images[x] = b(Reshape((d * n, c, h, w), allow_zero=True), outermost)
+            self._images[x] = reshaped(b, outermost, (d * n, c, h, w))
         return self._images[x]
 
 
-def _images(count: Dim, channels: Dim, size: Sequence[Dim]) -> Value:
-    return Value(TensorType(F32, (count, channels, *size)))
+def _sized(*dims: Dim) -> Value:
+    """A value of this size, which is in no graph, for estimates of costs."""
+    return Value(TensorType(F32, dims))
 
 
 def _padded(b: Builder, images: Value, before: Dim, after: Dim) -> Value:
@@ -180,9 +180,9 @@ def _taps(
         return [images]
     if stride == 1:
         return [_slice(b, images, batch * start, batch * (start + depth), 1) for start in starts]
-    by_depth = b(Reshape((count // batch, batch, *size), allow_zero=True), images)
+    by_depth = reshaped(b, images, (count // batch, batch, *size))
     parts = [_slice(b, by_depth, start, start + (depth - 1) * stride + 1, stride) for start in starts]
-    return [b(Reshape((depth * batch, *size), allow_zero=True), part) for part in parts]
+    return [reshaped(b, part, (depth * batch, *size)) for part in parts]
 
 
 def _slice(b: Builder, value: Value, start: Dim, end: Dim, step: int) -> Value:
@@ -193,6 +193,5 @@ def _slice(b: Builder, value: Value, start: Dim, end: Dim, step: int) -> Value:
 def _unfolded(b: Builder, images: Value, dims: Shape) -> Value:
     """The image [N, C, D, H, W] of D * N images."""
     n, c, d, h, w = dims
-    by_depth = b(Reshape((d, n, c, h, w), allow_zero=True), images)
-    image: Value = b(Transpose((1, 2, 0, 3, 4)), by_depth)
+    image: Value = b(Transpose((1, 2, 0, 3, 4)), reshaped(b, images, (d, n, c, h, w)))
     return image

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import graphwright as gw
 from graphwright.compiler import code_generation
 from graphwright.config import Options
-from graphwright.ir.loops.nodes import Kernel
+from graphwright.ir.loops.nodes import Apply, Kernel, Loop, Store
 from graphwright.ir.loops.rewrite import rewrite_operands
 from graphwright.ir.loops.text import parse_kernel, print_kernel
 from graphwright.ops.core.binary import Add, Div, Mul, Sub
@@ -164,10 +164,19 @@ def test_merged_kernels_give_the_bits_of_numpy(
 
 def test_an_expression_with_several_uses_stays_one_object() -> None:
     kernel = parse_kernel("kernel k(x: f32[N], y: f32[N]) sizes(N) { vector i < N { y[i] = x[i] * 2.0 } }")
-    (loop,) = kernel.body
-    (store,) = loop.body  # type: ignore[union-attr]
-    twice = store.value + store.value
-    doubled = replace(loop, body=(replace(store, value=twice),))
-    rewritten = rewrite_operands(replace(kernel, body=(doubled,)), lambda _, operand: operand)
-    left, right = rewritten.body[0].body[0].value.operands  # type: ignore[union-attr]
+    loop, store = only_store(kernel)
+    twice = replace(store, value=store.value + store.value)
+    doubled = replace(kernel, body=(replace(loop, body=(twice,)),))
+    _, rewritten = only_store(rewrite_operands(doubled, lambda _, operand: operand))
+    assert isinstance(rewritten.value, Apply)
+    left, right = rewritten.value.operands
     assert left is right
+
+
+def only_store(kernel: Kernel) -> tuple[Loop, Store]:
+    """The only loop of ``kernel``, and its only statement."""
+    (loop,) = kernel.body
+    assert isinstance(loop, Loop)
+    (store,) = loop.body
+    assert isinstance(store, Store)
+    return loop, store

@@ -78,13 +78,9 @@ static gw_status explain_check(const executable *program, const gw_error *error)
                 found.note, (long long)error->b, (long long)error->c);
 }
 
-/* The runtime says "input 3 has ...". */
+/* The runtime says "input 3, axis ...". */
 static gw_status explain_feed(const executable *program, const gw_error *error) {
-    const char *behind = strchr(error->text, ' ');
-    behind = behind ? strchr(behind + 1, ' ') : NULL;
-    if (!behind || error->a < 0 || (uint64_t)error->a >= program->inputs.count)
-        return fail(GW_STATUS_SHAPE, "%s", error->text);
-    return fail(GW_STATUS_SHAPE, "input '%s'%s", program->inputs.at[error->a].name, behind);
+    return fail(GW_STATUS_SHAPE, "input '%s'%s", program->inputs.at[error->a].name, strchr(error->text, ','));
 }
 
 /* ---- kernels ---- */

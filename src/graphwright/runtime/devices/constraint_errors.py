@@ -31,7 +31,7 @@ def constraint_errors(
 
 
 def constraint_error(needed: Constraint, sizes: Mapping[str, tuple[int, str]]) -> Diagnostic:
-    """The error for ``sizes`` that violate ``needed``; each size comes with the input axis that binds it."""
+    """The error for ``sizes`` that violate ``needed``; each size comes with the axis that binds it."""
     names = sorted(needed.names & sizes.keys())
     values = {name: value for name, (value, _) in sizes.items()}
     have = " and ".join(f"{name} is {values[name]} ({sizes[name][1]})" for name in names)
@@ -47,7 +47,7 @@ def sizes_of(inputs: Sequence[TensorSpec], shapes: Shapes) -> dict[str, tuple[in
         for axis, (dim, size) in enumerate(zip(spec.shape or (), shape, strict=False)):
             scaled = scaled_symbol(parse_dim(dim)) if isinstance(dim, str) else None
             if scaled is not None:
-                sizes.setdefault(scaled[0], (size // scaled[1], f"axis {axis} of input {spec.name!r}"))
+                sizes.setdefault(scaled[0], (size // scaled[1], f"axis {axis} of {spec.name!r}"))
     return sizes
 
 

@@ -117,7 +117,7 @@ class Cpu(Executor):
         if isinstance(error, _native.CheckError):
             raise FeedError(*self._failed_checks(shapes, *error.args)) from None
         if isinstance(error, _native.FeedError):
-            raise FeedError(Diagnostic("feed-shape", self._named(*error.args[:2]))) from None
+            raise FeedError(Diagnostic("feed-shape", self._with_names(error.args[0]))) from None
         if isinstance(error, _native.PlanError):
             names = [spec.name for spec in self._program.inputs]
             given = ", ".join(map(_fed_text, names, shapes))
@@ -173,22 +173,17 @@ class Cpu(Executor):
         return f"{check.note}{here}, but is {left}"
 
     def _with_names(self, text: str) -> str:
-        """A native message with the names of values and nodes in place of ``buffer 3`` and ``task 3``."""
+        """A native message with the names of values and nodes in place of ``input 3`` or ``task 3``."""
         graph = self._target.task_graph
         named: dict[str, Callable[[int], str]] = {
+            "input": lambda number: f"input {graph.inputs[number].name!r}",
+            "output": lambda number: f"output {graph.outputs[number].name!r}",
             "buffer": lambda number: f"value {graph.buffers[number].name!r}",
             "task": lambda number: f"node {graph.tasks[number].name!r}",
         }
         text = re.sub(r"int64 overflow at instruction \d+ of the shape program", _TOO_LARGE, text)
-        return re.sub(r"\b(buffer|task) (\d+)", lambda found: named[found[1]](int(found[2])), text)
-
-    def _named(self, text: str, index: int) -> str:
-        """``text``, which begins with ``input 3`` or ``output 3``, with the name of that tensor."""
-        if index < 0:
-            return text
-        kind, _, fault = text.split(" ", 2)
-        bindings = self._target.task_graph.inputs if kind == "input" else self._target.task_graph.outputs
-        return f"{kind} {bindings[index].name!r} {fault}"
+        numbered = rf"\b({'|'.join(named)}) (\d+)"
+        return re.sub(numbered, lambda found: named[found[1]](int(found[2])), text)
 
 
 def _range_text(*details: int) -> str:

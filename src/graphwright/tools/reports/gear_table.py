@@ -50,7 +50,7 @@ def show_gears(model: Model, dispatch: Dispatch, *, timed: bool) -> None:
         [
             "gear",
             "shapes",
-            "subgraphs",
+            "programs",
             "tasks",
             "Python nodes",
             "arena",
@@ -70,7 +70,7 @@ class _Gear:
         self._model = make_model(model.entry_package().with_main(entry), None, Options(threads=model.threads))
 
     def counts(self) -> list[str]:
-        """The numbers of subgraphs, tasks and Python nodes."""
+        """The numbers of programs, tasks and Python nodes."""
         programs = list(programs_of(self.executable))
         targets = [target for program in programs for target in program.targets.values()]
         hosts = self.executable.hosts() if isinstance(self.executable, HostProgram) else []

@@ -130,7 +130,7 @@ docs: $(VENV)/.test
 	@$(BIN)/python -m docs.fusion_tables
 	@$(BIN)/python -m benchmarks.report
 	@$(BIN)/python -m benchmarks.op_report
-	@$(BIN)/python -m benchmarks.torch_report
+	@$(BIN)/python -m benchmarks.torch_compile.report
 
 site: $(VENV)/.site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

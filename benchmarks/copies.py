@@ -4,8 +4,8 @@ each.
     python -m benchmarks.copies [MODEL|FILE.onnx ...] [--sizes small|full] [--source onnx|module] [--table]
 
 Nothing is run or timed: the tasks of the compiled program are counted. MODEL is a name of
-``benchmarks.torch_models`` (random weights; needs torch and transformers), which is exported to ONNX, or
-compiled as the module that it is. Bytes are those that a launch reads and writes.
+``benchmarks.torch_compile.models`` (random weights; needs torch and transformers), which is exported to ONNX,
+or compiled as the module that it is. Bytes are those that a launch reads and writes.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def _compiled(name: str, sizes: str, source: str) -> gw.Model:
     import torch
 
     from benchmarks.models.export import Outputs
-    from benchmarks.torch_models import FULL, TINY
+    from benchmarks.torch_compile.models import FULL, TINY
 
     torch.manual_seed(0)
     model, given = {"small": TINY, "full": FULL}[sizes][name]()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -139,11 +139,6 @@ def figures(name: str, threads: int, rounds: int, folder: Path) -> Figures:
         seconds,
         error,
     )
-
-
-def geometric_mean(ratios: Sequence[float]) -> float:
-    """Of positive numbers."""
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def main() -> None:

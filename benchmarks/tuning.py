@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any, Final
 
 import graphwright as gw
@@ -128,7 +129,7 @@ def main(names: list[str], seconds: int) -> None:
     ratios = [each["ratio"] for each in made.values()]
     kept = sum(each["workloads"] - each["changed"] for each in made.values())
     count = sum(each["workloads"] for each in made.values())
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    mean = geometric_mean(ratios)
     print(f"geometric mean of {len(ratios)}: {mean:.3f}; {kept} of {count} workloads as predicted")
 
 

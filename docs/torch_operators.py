@@ -1,7 +1,7 @@
 """Lists PyTorch's operators and what they become in their page; a test compares.
 
 ``python -m docs.torch_operators`` writes the table between the marks in ``docs/pytorch_operators.md``. What
-follows it is measured: ``python -m benchmarks.torch_suite ops --samples 3 --write``.
+follows it is measured: ``python -m benchmarks.torch_compile.suite ops --samples 3 --write``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.torch_report import speed_table
+from benchmarks.torch_compile.report import speed_table
 
 
 def result(milliseconds: float, eager: float, inductor: float) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Compares models of the package transformers under torch.compile with eager mode and Inductor.
 
-    python -m benchmarks.torch_speed MODEL|all ... [--threads 1 2] [--rounds 10]
+    python -m benchmarks.torch_compile.speed MODEL|all ... [--threads 1 2] [--rounds 10]
 
 Weights are random, without gradients. Each model has a process of its own, in which the three take turns;
 Inductor freezes the parameters, as graphwright does. Times are medians of rounds, ratios medians over the
@@ -12,23 +12,21 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import math
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 import torch
 import torch._inductor.config
 
-from benchmarks.torch_models import FULL
+from benchmarks.torch_compile.models import FULL
+from benchmarks.torch_compile.report import RESULTS
 from graphwright.tools.machine import machine, versions
 
-RESULTS = Path(__file__).with_name("results") / "torch"
 ROUND_SECONDS = 0.4
 OURS, PEERS = "graphwright", ("eager", "inductor")
 
@@ -51,7 +49,7 @@ def compare(name: str, threads: int, rounds: int) -> dict[str, Any]:
         "model": name, "threads": threads, "rounds": rounds, "machine": machine(),
         "versions": versions([OURS, "torch", "transformers"]), "ratios": ratios,
         "median_ms": {engine: median(each) * 1e3 for engine, each in times.items()}, "error": error,
-        "command": f"python -m benchmarks.torch_speed {name} --threads {threads} --rounds {rounds}",
+        "command": f"python -m benchmarks.torch_compile.speed {name} --threads {threads} --rounds {rounds}",
     }  # fmt: skip
 
 
@@ -88,7 +86,7 @@ def _round(call: Callable[[], Any]) -> float:
 
 def _in_process(name: str, threads: int, rounds: int) -> dict[str, Any]:
     """The same, measured in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.torch_speed", name, "--threads", str(threads)]
+    command = [sys.executable, "-m", "benchmarks.torch_compile.speed", name, "--threads", str(threads)]
     command += ["--rounds", str(rounds), "--here"]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     text = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -97,7 +95,7 @@ def _in_process(name: str, threads: int, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.torch_speed", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.torch_compile.speed", description=__doc__)
     parser.add_argument("models", nargs="+", choices=["all", *FULL], metavar="all|MODEL")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=10)
@@ -116,8 +114,8 @@ def main() -> None:
             found.append(made)
             print(_line(made), flush=True)
         for peer in PEERS:
-            logs = [math.log(made["ratios"][peer]) for made in found]
-            print(f"{threads} threads, of {peer}'s time: {math.exp(sum(logs) / len(logs)):.3f}", flush=True)
+            mean = geometric_mean(made["ratios"][peer] for made in found)
+            print(f"{threads} threads, of {peer}'s time: {mean:.3f}", flush=True)
 
 
 def _line(made: Mapping[str, Any]) -> str:

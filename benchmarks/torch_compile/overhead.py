@@ -3,7 +3,7 @@ compared with eager mode, Inductor, and an empty graph, which has only the cost 
 
 Prints microseconds, the least of interleaved rounds; run it with OMP_NUM_THREADS=1.
 
-    python benchmarks/torch_overhead.py [--rounds 30]
+    python -m benchmarks.torch_compile.overhead [--rounds 30]
 """
 
 from __future__ import annotations

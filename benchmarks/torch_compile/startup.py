@@ -1,6 +1,6 @@
 """Measures the first call of compiled PyTorch models, cold and warm, compared with Inductor with freezing.
 
-    python benchmarks/torch_startup.py [MODEL ...]
+    python -m benchmarks.torch_compile.startup [MODEL ...]
 
 Each measurement is a process of its own; cold ones have empty caches, warm ones those of the run before.
 ``tracing`` is the first call with the backend ``aot_eager``: what PyTorch itself takes. Seconds.
@@ -81,7 +81,7 @@ def first_call(name: str, backend: str) -> float:
 def in_a_process(name: str, backend: str, caches: str) -> float:
     """:func:`first_call` in a new process with these caches."""
     folders = {each: f"{caches}/{each}" for each in ("TORCHINDUCTOR_CACHE_DIR", "GRAPHWRIGHT_CACHE_DIR")}
-    command = [sys.executable, __file__, "--measure", name, backend]
+    command = [sys.executable, "-m", "benchmarks.torch_compile.startup", "--measure", name, backend]
     done = subprocess.run(
         command, check=True, capture_output=True, text=True, timeout=600, env={**os.environ, **folders}
     )

@@ -1,7 +1,7 @@
 """Measures the memory of compiled PyTorch models: the peak of compilation and runs, compared with eager mode
 and the packed parameters. Each measurement has a process of its own.
 
-    python benchmarks/torch_memory.py [--layers 12] [--width 768]
+    python -m benchmarks.torch_compile.memory [--layers 12] [--width 768]
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def packed_bytes(graphs: Any) -> int:
 
 
 def in_a_process(how: str, arguments: argparse.Namespace) -> Mapping[str, Any]:
-    command = [sys.executable, __file__, "--measure", how]
+    command = [sys.executable, "-m", "benchmarks.torch_compile.memory", "--measure", how]
     command += ["--layers", str(arguments.layers), "--width", str(arguments.width)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
     measured: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -1,6 +1,6 @@
-"""Writes the results of ``benchmarks.torch_speed`` as a table into docs/pytorch.md.
+"""Writes the results of ``benchmarks.torch_compile.speed`` as a table into docs/pytorch.md.
 
-Run: ``python -m benchmarks.torch_report``.
+Run: ``python -m benchmarks.torch_compile.report``.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import report
 from benchmarks.pages import Part, table, threads_text
-from benchmarks.report import RESULTS, ROOT
 
-PAGE: Final = ROOT / "docs" / "pytorch.md"
-PART: Final = Part("speed", "python -m benchmarks.torch_report")
+PAGE: Final = report.ROOT / "docs" / "pytorch.md"
+RESULTS: Final = report.RESULTS / "torch"
+PART: Final = Part("speed", "python -m benchmarks.torch_compile.report")
 PEERS: Final = ("eager", "inductor")
 Result = Mapping[str, Any]
 
 
-def read_results(folder: Path = RESULTS / "torch") -> dict[int, dict[str, Result]]:
+def read_results(folder: Path = RESULTS) -> dict[int, dict[str, Result]]:
     """The results of each model, by number of threads."""
     found: dict[int, dict[str, Result]] = {}
     for result in (json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))):

@@ -1,8 +1,8 @@
 """Tests the backend with PyTorch's own database of operators, its modules, and small models of transformers.
 
-    python -m benchmarks.torch_suite ops [--samples 3] [NAME ...]
-    python -m benchmarks.torch_suite modules
-    python -m benchmarks.torch_suite models
+    python -m benchmarks.torch_compile.suite ops [--samples 3] [NAME ...]
+    python -m benchmarks.torch_compile.suite modules
+    python -m benchmarks.torch_compile.suite models
 
 Each case is one call, in eager mode and compiled, with the same seed; the results must be close as PyTorch's
 own tests have it. ``native`` counts cases none of whose operators is left to PyTorch. ``models`` needs the
@@ -18,7 +18,6 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -26,11 +25,12 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_map_only
 
+from benchmarks.report import ROOT
 from graphwright.torch import backend, report
 
 SECONDS = 120
 """Of one case at most."""
-PAGE = Path(__file__).parents[1] / "docs" / "pytorch_operators.md"
+PAGE = ROOT / "docs" / "pytorch_operators.md"
 BEGIN, END = "--write -->", "<!-- end of left -->"
 UNDEFINED = frozenset(
     ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
@@ -77,7 +77,7 @@ def modules(samples: int) -> Iterator[Case]:
 
 
 def models(samples: int) -> Iterator[Case]:
-    from benchmarks.torch_models import TINY
+    from benchmarks.torch_compile.models import TINY
 
     for name, make in TINY.items():
         made, feeds = make()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import graphwright as gw
 from tests.c_api.library import C, Callback, CError, Model, Request, check, sizes_of
 from tests.c_api.models import CLASSES, FEATURES, classified, classifier, rows
-from tests.runtime.host_program.models import MODELS
+from tests.runtime.host_program.models import FLOAT, MODELS, node, onnx_model
 from tests.runtime.host_program.test_models import assert_same, expected
 from tests.runtime.test_entries import LENGTH, WEIGHT, compiled, feeds
 from tests.runtime.test_states import counter
@@ -114,6 +114,15 @@ def test_inputs_and_buffers_that_do_not_fit_are_rejected(package: Path) -> None:
         huge = (c_int64 * 2)(2**62, FEATURES)
         with pytest.raises(CError, match="shape: input 'x' of these sizes is too large for any memory"):
             check(C.gw_request_set_input(request.handle, c_size_t(0), None, c_size_t(0), huge, 2))
+
+
+def test_inputs_without_a_rank_take_ranks_up_to_64(tmp_path: Path) -> None:
+    relu = onnx_model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, None)}, {"y": FLOAT})
+    with Model(saved(gw.compile(relu), tmp_path)) as model, Request(model) as request:
+        for rank in (-1, 65):
+            with pytest.raises(CError, match=f"'x' must have a rank from 0 to 64, but has rank {rank}"):
+                sizes = (c_int64 * 65)()
+                check(C.gw_request_set_input(request.handle, c_size_t(0), None, c_size_t(0), sizes, rank))
 
 
 def test_sizes_of_a_static_model_need_not_be_given(tmp_path: Path) -> None:

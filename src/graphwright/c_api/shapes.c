@@ -15,7 +15,10 @@ static gw_status known_sizes(const gw_tensor_info *info, const char *what, int64
 
 static gw_status given_sizes(const gw_tensor_info *info, const char *what, const int64_t *shape, int rank,
                              int64_t *sizes) {
-    if (rank < 0 || rank > GW_MAX_RANK || (info->rank >= 0 && rank != info->rank))
+    if (info->rank < 0 && (rank < 0 || rank > GW_MAX_RANK))
+        return fail(GW_STATUS_SHAPE, "%s '%s' must have a rank from 0 to %d, but has rank %d", what,
+                    info->name, GW_MAX_RANK, rank);
+    if (info->rank >= 0 && rank != info->rank)
         return fail(GW_STATUS_SHAPE, "%s '%s' must have rank %d, but has rank %d", what, info->name,
                     info->rank, rank);
     for (int axis = 0; axis < rank; axis++) {

@@ -226,6 +226,40 @@ def test_outputs_of_dynamic_sizes_go_to_memory_of_the_caller(tmp_path: Path) -> 
             check(C.gw_request_run(request.handle))
 
 
+def places_and_input() -> gw.GraphBuilder:
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ("N",))
+    b.output("places", b.non_zero(x))
+    b.output("same", x)
+    return b
+
+
+def test_outputs_that_are_inputs_outlive_them_beside_dynamic_sizes(tmp_path: Path) -> None:
+    x = np.array([0, 3, 0, 5, 7], np.float32)
+    with Model(saved(places_and_input().compile(OPTIONS), tmp_path)) as model, Request(model) as request:
+        request.feed(x)
+        check(C.gw_request_run(request.handle))
+        x[:] = -1
+        np.testing.assert_array_equal(request.results()[0], [[1, 3, 4]])
+        np.testing.assert_array_equal(request.results()[1], [0, 3, 0, 5, 7])
+
+
+def test_outputs_of_dynamic_sizes_do_not_overlap_inputs(tmp_path: Path) -> None:
+    x = np.array([0, 3, 0, 5, 7], np.float32)
+    with Model(saved(places_and_input().compile(OPTIONS), tmp_path)) as model, Request(model) as request:
+        request.feed(x)
+        request.give(x.view(np.int32), np.zeros(5, np.float32))
+        with pytest.raises(CError, match="output 'places' takes 24 bytes, but its buffer has 20"):
+            check(C.gw_request_run(request.handle))
+        request.give(None, x)
+        with pytest.raises(CError, match="output 'places' takes"):
+            check(C.gw_request_run(request.handle))
+        request.give(np.zeros(3, np.int64), x)
+        with pytest.raises(CError, match="output 'same' overlaps an input or another output"):
+            check(C.gw_request_run(request.handle))
+        np.testing.assert_array_equal(x, [0, 3, 0, 5, 7])
+
+
 # ---- states and entries ----
 
 

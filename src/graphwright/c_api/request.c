@@ -174,9 +174,33 @@ static gw_status plan(gw_request *r) {
     return GW_STATUS_OK;
 }
 
-/* ---- runs ---- */
+/* ---- memory of outputs ---- */
 
-static gw_status place_output(result *output, const char *name) {
+static int64_t bytes_of(const operand *o, gw_dtype dtype) {
+    int64_t bytes = (int64_t)gw_dtype_bytes(dtype);
+    for (int axis = 0; axis < o->rank; axis++)
+        bytes *= o->sizes[axis];
+    return bytes;
+}
+
+/* Whether no input and no earlier output uses the memory of an output. */
+static bool is_apart(const gw_request *r, size_t index) {
+    const result *output = &r->outputs[index];
+    const infos *inputs = &r->model->root.inputs;
+    for (size_t i = 0; i < inputs->count; i++)
+        if (gw_overlap(output->data, (int64_t)output->bytes, r->inputs[i].data,
+                       bytes_of(&r->inputs[i], inputs->at[i].dtype)))
+            return false;
+    for (size_t i = 0; i < index; i++)
+        if (gw_overlap(output->data, (int64_t)output->bytes, r->outputs[i].data,
+                       (int64_t)r->outputs[i].bytes))
+            return false;
+    return true;
+}
+
+static gw_status place_output(gw_request *r, size_t index) {
+    result *output = &r->outputs[index];
+    const char *name = r->model->outputs.at[index].name;
     size_t ahead = output->bytes >= STAGGERED ? AHEAD : 0;
     if (output->given && output->given_bytes < output->bytes)
         return fail(GW_STATUS_ARGUMENT, "output '%s' takes %zu bytes, but its buffer has %zu", name,
@@ -187,22 +211,20 @@ static gw_status place_output(result *output, const char *name) {
             return fail_memory();
     }
     output->data = output->given ? output->given : output->own.data + ahead;
+    if (output->given && !is_apart(r, index))
+        return fail(GW_STATUS_ARGUMENT, "output '%s' overlaps an input or another output", name);
     return GW_STATUS_OK;
 }
+
+/* ---- runs ---- */
 
 static gw_status place_operands(gw_request *r) {
     for (size_t i = 0; i < r->model->root.inputs.count; i++)
         r->input_data[i] = (void *)(uintptr_t)r->inputs[i].data;
     for (size_t i = 0; i < r->model->outputs.count; i++) {
-        TRY(place_output(&r->outputs[i], r->model->outputs.at[i].name));
+        TRY(place_output(r, i));
         r->output_data[i] = r->outputs[i].data;
     }
-    const gw_program *p = r->choice.program->linked.program;
-    for (size_t i = 0; i < r->model->outputs.count; i++)
-        if (r->outputs[i].given &&
-            !gw_output_is_apart(p, r->choice.plan, (int64_t)i, r->input_data, r->output_data))
-            return fail(GW_STATUS_ARGUMENT, "output '%s' overlaps an input or another output",
-                        r->model->outputs.at[i].name);
     return GW_STATUS_OK;
 }
 
@@ -216,27 +238,19 @@ static gw_status run_program(gw_request *r) {
     return explain(r->choice.program, &error);
 }
 
-/* ---- runs of host programs, whose results are copied to the outputs after the run ---- */
+/* ---- runs of host programs ---- */
 
-static size_t bytes_of(const operand *o, gw_dtype dtype) {
-    size_t bytes = gw_dtype_bytes(dtype);
-    for (int axis = 0; axis < o->rank; axis++)
-        bytes *= (size_t)o->sizes[axis];
-    return bytes;
-}
-
-static gw_status give_result(result *output, const operand *value, const gw_tensor_info *info) {
+/* The memory of a value serves as that of an output, unless it belongs to an input or to another output. */
+static gw_status give_result(gw_request *r, size_t index, const operand *value) {
+    result *output = &r->outputs[index];
     output->rank = value->rank;
     memcpy(output->sizes, value->sizes, sizeof output->sizes);
-    output->bytes = bytes_of(value, info->dtype);
+    output->bytes = (size_t)bytes_of(value, r->model->outputs.at[index].dtype);
     output->data = (void *)(uintptr_t)value->data;
-    if (!output->given)
+    if (!output->given && is_apart(r, index))
         return GW_STATUS_OK;
-    if (output->given_bytes < output->bytes)
-        return fail(GW_STATUS_ARGUMENT, "output '%s' takes %zu bytes, but its buffer has %zu", info->name,
-                    output->bytes, output->given_bytes);
-    memmove(output->given, value->data, output->bytes);
-    output->data = output->given;
+    TRY(place_output(r, index));
+    memcpy(output->data, value->data, output->bytes);
     return GW_STATUS_OK;
 }
 
@@ -251,8 +265,7 @@ static gw_status run_steps(gw_request *r) {
         TRY(host_run_make(steps, &r->host));
     TRY(host_run_execute(r->host, r->inputs, r->model->owner->weights.data, threads_of(r)));
     for (size_t i = 0; i < r->model->outputs.count; i++)
-        TRY(give_result(&r->outputs[i], &r->host->slots[steps->results.at[i]].value,
-                        &r->model->outputs.at[i]));
+        TRY(give_result(r, i, &r->host->slots[steps->results.at[i]].value));
     return GW_STATUS_OK;
 }
 

@@ -323,7 +323,7 @@ gw_plan *gw_plan_make(const gw_program *program, const gw_links *links, const in
     return NULL;
 }
 
-static bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes) {
+bool gw_overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes) {
     const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
     return a_bytes > 0 && b_bytes > 0 && x < y + (uintptr_t)b_bytes && y < x + (uintptr_t)a_bytes;
 }
@@ -333,10 +333,10 @@ bool gw_output_is_apart(const gw_program *program, const gw_plan *plan, int64_t 
     const void *data = outputs[output];
     const int64_t bytes = plan->output_bytes[output];
     for (int64_t i = 0; i < program->input_count; i++)
-        if (overlap(data, bytes, inputs[i], plan->input_bytes[i]))
+        if (gw_overlap(data, bytes, inputs[i], plan->input_bytes[i]))
             return false;
     for (int64_t i = 0; i < output; i++)
-        if (overlap(data, bytes, outputs[i], plan->output_bytes[i]))
+        if (gw_overlap(data, bytes, outputs[i], plan->output_bytes[i]))
             return false;
     return true;
 }

@@ -70,6 +70,8 @@ void gw_plan_release(gw_plan *plan);
 /* Empties the cache; a run keeps its own plan until it ends. */
 void gw_plan_cache_clear(gw_plan_cache *cache);
 
+/* Whether two ranges of bytes have one in common. */
+bool gw_overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes);
 /* Whether an output overlaps no input and no output before it. */
 bool gw_output_is_apart(const gw_program *program, const gw_plan *plan, int64_t output, void *const *inputs,
                         void *const *outputs);

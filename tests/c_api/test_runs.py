@@ -260,6 +260,19 @@ def test_outputs_of_dynamic_sizes_do_not_overlap_inputs(tmp_path: Path) -> None:
         np.testing.assert_array_equal(x, [0, 3, 0, 5, 7])
 
 
+def test_dynamic_sizes_of_the_last_run_are_no_plan_of_the_next(tmp_path: Path) -> None:
+    x = np.array([0, 3, 0, 5, 7], np.float32)
+    with Model(saved(places_and_input().compile(OPTIONS), tmp_path)) as model, Request(model) as request:
+        request.feed(x)
+        check(C.gw_request_run(request.handle))
+        assert request.shape(0) == (1, 3)
+        x[:] = 1
+        check(C.gw_request_plan(request.handle))
+        assert C.gw_request_output_rank(request.handle, c_size_t(0)) == -1
+        check(C.gw_request_run(request.handle))
+        assert request.shape(0) == (1, 5)
+
+
 # ---- states and entries ----
 
 

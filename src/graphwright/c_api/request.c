@@ -165,7 +165,7 @@ static gw_status plan(gw_request *r) {
     choice *c = &r->choice;
     TRY(check_inputs(r));
     TRY(read_states(r));
-    if (c->program && (!c->plan || c->plan->threads == threads_of(r)))
+    if (c->plan && c->plan->threads == threads_of(r))
         return GW_STATUS_OK;
     choice_drop(c);
     TRY(choose_program(c, &r->model->root, r->inputs, threads_of(r)));

@@ -188,9 +188,14 @@ class SelectedNode:
     """Earlier nodes that the step computes as well."""
 
     @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes that the step computes."""
+        return *self.before, self.node
+
+    @property
     def location(self) -> str:
         """The names of the nodes, for errors and reports."""
-        return ", ".join(node.location for node in (*self.before, self.node))
+        return ", ".join(node.location for node in self.nodes)
 
     @property
     def blocks(self) -> tuple[tuple[SelectedNode, ...], ...]:

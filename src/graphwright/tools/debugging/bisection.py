@@ -81,7 +81,7 @@ class Finding:
         """The names of the nodes of the model that are at fault."""
         if isinstance(self.cause, WrongStep):
             span = self.cause.result.span
-            return tuple(s for node in (*span.step.before, span.step.node) for s in node.sources)
+            return tuple(s for node in span.step.nodes for s in node.sources)
         if isinstance(self.cause, WrongPass):
             return tuple(self.cause.location.split(" + "))
         if isinstance(self.cause, WrongOutput):

@@ -96,7 +96,7 @@ def _first_inside(program: DebuggedProgram, result: StepResult, kind: str) -> tu
         if node is not None and not node.is_constant:
             found.extend((node, each) for each in kinds if has(each, array))
 
-    nodes = [program.graph.nodes[node] for node in (*result.span.step.before, result.span.step.node)]
+    nodes = [program.graph.nodes[node] for node in result.span.step.nodes]
     known = {value: _narrowed(value, array) for value, array in result.operands}
     module = program.graph.module
     evaluator = Evaluator(module, input_sizes(module.main, program.run.arrays), observe=note)

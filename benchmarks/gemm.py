@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from benchmarks.calls import library
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
-from graphwright.kernels.gemm import gemm
+from graphwright.kernels.gemm import gemm, problem
 from graphwright.kernels.library.bits import single_bits
 from graphwright.runtime.devices.target import usable_isas
 from graphwright.targets.cpu.isa import ISAS, Isa
@@ -93,11 +93,11 @@ def _launch(case: Case, isa: Isa) -> Callable[[], None]:
     b_k, b_n = {"packed": (0, 0), "b_transposed": (1, batch * k)}.get(case.form, (batch * n, 1))
     b_batch = 0 if packed else (k if case.form == "b_transposed" else n)
     a_m, a_k = (1, m) if case.form == "a_transposed" else (batch * k, 1)
-    args = gemm.GemmArgs(
+    args = problem.GemmArgs(
         1, batch, m, n, k, 0, k, a_m, a_k, 0, b_batch, b_k, b_n, 0, 1, 0, n, batch * n, 1, 0, 0, 0, 0,
         0, 0, 0, single_bits(1.0),
     )  # fmt: skip
-    width = gemm.panel_columns(isa)
+    width = problem.panel_columns(isa)
     operands = [
         _room(batch * m * k, 0),
         _room(batch * -(-n // width) * width * k, 256),
@@ -105,13 +105,13 @@ def _launch(case: Case, isa: Isa) -> Callable[[], None]:
         None,
         _room(batch * m * n, 768),
     ]
-    scratch = _room(int(gemm.scratch_bytes(isa, args, packed=packed)) // 4 + 16, 128)  # type: ignore[arg-type]  # args are numbers
+    scratch = _room(int(problem.scratch_bytes(isa, args, packed=packed)) // 4 + 16, 128)  # type: ignore[arg-type]  # args are numbers
     pointers = [0 if x is None else x.ctypes.data for x in (*operands, None)]
     call_args = (
         (ctypes.c_void_p * len(pointers))(*pointers),
         (ctypes.c_int64 * len(args))(*map(int, args)),  # type: ignore[arg-type]  # args are numbers
         ctypes.c_int64(0),
-        ctypes.c_int64(int(gemm.grid(isa, args))),  # type: ignore[arg-type]  # args are numbers
+        ctypes.c_int64(int(problem.grid(isa, args))),  # type: ignore[arg-type]  # args are numbers
         ctypes.c_void_p(scratch.ctypes.data),
     )
     kernel = library(gemm, isa)[gemm.PACKED if packed else gemm.UNPACKED]

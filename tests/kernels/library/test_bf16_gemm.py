@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from graphwright.kernels.gemm import bf16_gemm, gemm
+from graphwright.kernels.gemm import bf16_gemm, problem
 from graphwright.kernels.library.bits import single_bits
 from graphwright.layout.transform import packed_shape
 from graphwright.targets.cpu.isa import Isa
@@ -26,7 +26,7 @@ DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([63, 64, 65, 127, 512, 15
 
 def in_panels(b: Any, isa: Isa) -> Any:
     """Panels of pairs of ``b[K, N]``."""
-    (k, n), width = b.shape, gemm.panel_columns(isa)
+    (k, n), width = b.shape, problem.panel_columns(isa)
     padded = np.zeros((-(-k // 2) * 2, -(-n // width) * width), BF16)
     padded[:k, :n] = b
     made = padded.reshape(-(-k // 2), 2, -(-n // width), width).transpose(2, 0, 3, 1)
@@ -59,7 +59,7 @@ class Product:
             b_places = (1, ld) if form == "columns" else (ld, 1)
         self.c = np.zeros((m, n), np.float32)
         singles = (int(a.dtype == np.float32), int(not self.packed and b.dtype == np.float32))
-        self.gemm = gemm.GemmArgs(
+        self.gemm = problem.GemmArgs(
             1, 1, m, n, k, 0, 0, *a_places, 0, 0, *b_places, 0, int(bias is not None), 0, 0, n, 1,
             0, 0, 0, 0, act, single_bits(-0.5), single_bits(0.75), single_bits(scale),
         )  # fmt: skip
@@ -71,7 +71,7 @@ class Product:
 
     def run(self, name: str = "", chunks: Any = None) -> Array:
         self.c[...] = np.nan
-        grid = bf16_gemm.grid(self.isa, self.gemm)
+        grid = problem.grid(self.isa, self.gemm)
         scratch = bf16_gemm.scratch_bytes(self.isa, self.gemm, packed=self.packed)
         kernel = load(bf16_gemm, self.isa)[name or (bf16_gemm.PACKED if self.packed else bf16_gemm.UNPACKED)]
         assert call(kernel, self.operands, self.args, grid, scratch, chunks=chunks) == 0
@@ -132,7 +132,7 @@ def test_any_chunking_gives_the_same_bits(isa: Isa, m: int, n: int, k: int) -> N
     rng = np.random.default_rng(2)
     product = Product(isa, normal(rng, m, k).astype(BF16), scaled(normal(rng, k, n)))
     whole = product.run()
-    for chunks in chunkings(bf16_gemm.grid(isa, product.gemm)):
+    for chunks in chunkings(problem.grid(isa, product.gemm)):
         np.testing.assert_array_equal(product.run(chunks=chunks), whole)
 
 
@@ -141,7 +141,7 @@ def test_any_chunking_gives_the_same_bits(isa: Isa, m: int, n: int, k: int) -> N
 def test_the_hook_receives_the_tiles(isa: Isa, m: int) -> None:
     rng = np.random.default_rng(4)
     product = Product(isa, normal(rng, m, 70), scaled(normal(rng, 70, 100)), normal(rng, 100))
-    grid = bf16_gemm.grid(isa, product.gemm)
+    grid = problem.grid(isa, product.gemm)
     scratch = bf16_gemm.scratch_bytes(isa, product.gemm, packed=True)
     kernel, operands = load(bf16_gemm, isa)[bf16_gemm.PACKED], [*product.operands[:-1], None]
     made = call_hooked(kernel, operands, product.args, grid, scratch, (1, m, 100))

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.kernels.gemm import bf16_gemm, gemm
+from graphwright.kernels.gemm import bf16_gemm, dual_gemm, gemm, problem
 from graphwright.kernels.gemm.pack import gemm_panels
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
@@ -27,16 +27,16 @@ class Products:
     """``a @ b`` and ``a @ second``, with operands next to unreadable pages; in bf16 if ``b`` is."""
 
     def __init__(self, isa: Isa, a: Any, b: Any, second: Any) -> None:
-        self.sizes = gemm.DualArgs(a.shape[0], b.shape[1], a.shape[1])
+        self.sizes = dual_gemm.DualArgs(a.shape[0], b.shape[1], a.shape[1])
         in_bf16 = b.dtype == BF16
-        kernels = bf16_gemm if in_bf16 else gemm
-        width = gemm.panel_columns(isa)
+        width = problem.panel_columns(isa)
         panels = (in_panels(each, isa) if in_bf16 else gemm_panels(each, width) for each in (b, second))
         self.operands = [guard(each) for each in (a, *panels)]
         self.args = (*self.sizes, int(a.dtype == np.float32)) if in_bf16 else self.sizes
-        self.kernel = load(kernels, isa)[kernels.DUAL]
-        self.grid = gemm.dual_grid(isa, self.sizes)
-        self.scratch = kernels.dual_scratch_bytes(isa, self.sizes)
+        kernels = bf16_gemm if in_bf16 else gemm
+        self.kernel, self.grid = load(kernels, isa)[kernels.DUAL], dual_gemm.grid(isa, self.sizes)
+        scratch_bytes = (bf16_gemm if in_bf16 else problem).scratch_bytes
+        self.scratch = scratch_bytes(isa, dual_gemm.panels(isa, self.sizes), packed=True)
 
     def error(self, name: str, results: list[AnyArray], chunks: Chunks | None = None) -> int:
         """The code that the kernel returns with the hook ``name``."""
@@ -125,7 +125,9 @@ def test_nan_and_inf_follow_numpy(isa: Isa) -> None:
 
 
 def test_sizes_may_be_symbols() -> None:
-    dynamic_sizes, known = gemm.DualArgs(symbol("M"), 70, 900), gemm.DualArgs(100, 70, 900)
+    dynamic_sizes, known = dual_gemm.DualArgs(symbol("M"), 70, 900), dual_gemm.DualArgs(100, 70, 900)
     for isa in ISAS.values():
-        for of in (gemm.dual_grid, gemm.dual_scratch_bytes, gemm.dual_work_ns):
-            assert evaluate(of(isa, dynamic_sizes), {"M": 100}) == of(isa, known)
+        assert evaluate(dual_gemm.grid(isa, dynamic_sizes), {"M": 100}) == dual_gemm.grid(isa, known)
+        for of in (dual_gemm.panels, lambda _, args: dual_gemm.product(args)):
+            dynamic, static = of(isa, dynamic_sizes), of(isa, known)
+            assert [evaluate(each, {"M": 100}) for each in dynamic] == list(static)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.kernels.gemm import gemm
+from graphwright.kernels.gemm import gemm, problem
 from graphwright.kernels.gemm.pack import gemm_panels
 from graphwright.kernels.library.bits import single_bits
 from graphwright.records import replace
@@ -51,7 +51,7 @@ class Product:
         a, a_strides = lay(a, order, gap, side, step)
         self.c, c_strides = lay(np.zeros((*batch, m, n)), order, gap, side, step)
         if packed:
-            b, b_strides = lay(gemm_panels(b, gemm.panel_columns(isa)), range(5), 0, side)
+            b, b_strides = lay(gemm_panels(b, problem.panel_columns(isa)), range(5), 0, side)
             b_strides = [*b_strides[:2], 0, 0]
         else:
             b, b_strides = lay(b, order, gap, side, step)
@@ -60,14 +60,14 @@ class Product:
             bias, bias_strides = lay(bias, (0, 1), 0, side)
         if residual is not None:
             residual, r_strides = lay(residual, order, gap + 1, side, step)
-        self.args = gemm.GemmArgs(
+        self.args = problem.GemmArgs(
             *batch, m, n, k, *a_strides, *b_strides, *bias_strides, *c_strides, *r_strides,
             act, *map(single_bits, CLIP), single_bits(scale),
         )  # fmt: skip
         self.operands = [a, b, bias, residual, self.c]
         self.kernel = load(gemm, isa)[gemm.PACKED if packed else gemm.UNPACKED]
-        self.grid = gemm.grid(isa, self.args)
-        self.scratch = gemm.scratch_bytes(isa, self.args, packed=packed)
+        self.grid = problem.grid(isa, self.args)
+        self.scratch = problem.scratch_bytes(isa, self.args, packed=packed)
 
     def run(self, chunks: list[tuple[int, int]] | None = None) -> Array:
         self.c[...] = np.nan
@@ -239,8 +239,8 @@ UNITS = [
 
 @pytest.mark.parametrize("batch, m, n, units", UNITS)
 def test_few_blocks_are_cut_by_rows(batch: int, m: int, n: int, units: int) -> None:
-    args = gemm.GemmArgs(batch, 1, m, n, *[0] * (len(gemm.GemmArgs.names()) - 4))
-    assert gemm.grid(ISAS["v4"], args) == units
+    args = problem.GemmArgs(batch, 1, m, n, *[0] * (len(problem.GemmArgs.names()) - 4))
+    assert problem.grid(ISAS["v4"], args) == units
 
 
 @each_isa
@@ -286,12 +286,14 @@ def test_panels_hold_columns_and_zeros(n: int) -> None:
 
 def test_sizes_may_be_symbols() -> None:
     m, n = symbol("M"), symbol("N")
-    args = gemm.GemmArgs(1, 1, m, n, 700, 0, 0, 700, 1, 0, 0, 0, 0, 0, 1, 0, 0, n, 1, 0, 0, 0, 0, 0, 0, 0, 0)
+    args = problem.GemmArgs(
+        1, 1, m, n, 700, 0, 0, 700, 1, 0, 0, 0, 0, 0, 1, 0, 0, n, 1, 0, 0, 0, 0, 0, 0, 0, 0
+    )
     known = replace(args, m=100, n=1000, c_m=1000)
     values = {"M": 100, "N": 1000}
     for isa in ISAS.values():
         for packed in (False, True):
-            symbolic = evaluate(gemm.scratch_bytes(isa, args, packed=packed), values)
-            assert symbolic == gemm.scratch_bytes(isa, known, packed=packed)
-        assert evaluate(gemm.grid(isa, args), values) == gemm.grid(isa, known)
-        assert evaluate(gemm.work_ns(isa, args), values) == gemm.work_ns(isa, known)
+            symbolic = evaluate(problem.scratch_bytes(isa, args, packed=packed), values)
+            assert symbolic == problem.scratch_bytes(isa, known, packed=packed)
+        assert evaluate(problem.grid(isa, args), values) == problem.grid(isa, known)
+        assert evaluate(problem.work_ns(isa, args), values) == problem.work_ns(isa, known)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.types import Layout
-from graphwright.kernels.gemm import gemm, nbits, nbits_bytes, nbits_dynamic
+from graphwright.kernels.gemm import gemm, nbits, nbits_bytes, nbits_dynamic, nbits_gemm, problem
 from graphwright.kernels.library.bits import single_bits
 from graphwright.layout.transform import pack, unpack
 from graphwright.targets.cpu.isa import Isa
@@ -49,7 +49,7 @@ class Product:
         self, isa: Isa, m: int, n: int, k: int, bits: int, block: int, zeros: str, bias: bool, side: str,
         dynamic: bool = False,
     ) -> None:  # fmt: skip
-        rng, width, blocks = np.random.default_rng(n * 1009 + k), gemm.panel_columns(isa), -(-k // block)
+        rng, width, blocks = np.random.default_rng(n * 1009 + k), problem.panel_columns(isa), -(-k // block)
         codes = rng.integers(0, 256, (n, blocks, block * bits // 8), dtype=np.uint8)
         scales = rng.uniform(0.5, 1.5, (n, blocks)).astype(np.float32)
         zero = {
@@ -72,16 +72,16 @@ class Product:
         if zeros != "none":
             of_zeros = pack(zero.astype(np.uint8 if zeros == "bytes" else np.float32), layout)
         self.c = strided(np.zeros((1, 1, m, n), np.float32), (0, 1, 2, 3), 0, side, 1)[0]
-        own = gemm.CodesArgs(bits, block, int(zeros == "floats"), int(dynamic))
-        args = gemm.GemmArgs(
+        own = nbits_gemm.CodesArgs(bits, block, int(zeros == "floats"), int(dynamic))
+        args = problem.GemmArgs(
             1, 1, m, n, k, 0, 0, k, 1, 0, 0, 0, 0, 0, int(bias), m * n, m * n, n, 1, 0, 0, 0, 0,
             0, 0, 0, single_bits(1.0),
         )  # fmt: skip
         held = [strided(x.view(np.float32), (0, 1, 2), 0, side, 1)[0] for x in packed]
         self.operands: list[Any] = [a, *held, of_zeros, added, None, self.c]
         self.args = (*args, *own)
-        self.kernel, self.grid = load(gemm, isa)[gemm.CODES], gemm.grid(isa, args)
-        self.scratch = gemm.codes_scratch_bytes(isa, args, own)
+        self.kernel, self.grid = load(gemm, isa)[nbits_gemm.SYMBOL], problem.grid(isa, args)
+        self.scratch = nbits_gemm.scratch_bytes(isa, args, own)
 
     @staticmethod
     def rows(rng: np.random.Generator, m: int, k: int) -> Any:
@@ -186,7 +186,7 @@ def test_rows_next_to_one_with_infinity_keep_their_results(isa: Isa, wrong: floa
     assert product.run().tobytes() == found.tobytes()
     others = np.arange(40) != row
     assert (np.abs(found - finite)[others] <= 2 * product.bound[others]).all()
-    tile = gemm.tile_shape(isa).rows
+    tile = problem.tile_shape(isa).rows
     assert found[: row - tile].tobytes() == finite[: row - tile].tobytes()
     assert found[row + tile :].tobytes() == finite[row + tile :].tobytes()
     assert not np.isfinite(found[row]).any()

@@ -4,8 +4,8 @@ A and B are bf16, or f32 that is rounded to bf16 when it is packed; sums are f32
 adjacent elements along K (``library/pairs.h``). So they are the tiles of an f32 product with half the K: with
 AVX512-BF16, one instruction does both multiply-adds of a lane. :data:`PACKED` takes B in panels of pairs
 (:func:`panels`); :data:`UNPACKED` takes B with strides; :data:`DUAL` multiplies A by two packed factors.
-Loops, blocks and chunks are those of :mod:`~graphwright.kernels.gemm.gemm`, with K counted in pairs. Rows of
-A are read in place if they are dense bf16 of an even length.
+Loops, blocks and chunks are those of :mod:`~graphwright.kernels.gemm.problem`, with K counted in pairs. Rows
+of A are read in place if they are dense bf16 of an even length.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Final
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
 from graphwright.ir.types import Layout
-from graphwright.kernels.gemm import gemm
+from graphwright.kernels.gemm import dual_gemm, problem
 from graphwright.kernels.gemm import grid as grids
-from graphwright.kernels.gemm.gemm import ABI, DualArgs, GemmArgs
+from graphwright.kernels.gemm.dual_gemm import DualArgs
+from graphwright.kernels.gemm.problem import ABI, GemmArgs
 from graphwright.kernels.library.amx import AMX_TILE_ROWS
 from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import FLAG, Extent, Reach, dense
@@ -49,7 +50,7 @@ class Bf16Args(Arguments):
 def panels(rank: int, isa: Isa) -> Layout:
     """The layout of a packed B of ``rank`` axes: [panels of columns, pairs along K, columns, 2]."""
     k, n = rank - 2, rank - 1
-    return Layout((*range(k), n, k), ((n, gemm.panel_columns(isa)), (k, 2)), zero_padded=True)
+    return Layout((*range(k), n, k), ((n, problem.panel_columns(isa)), (k, 2)), zero_padded=True)
 
 
 def _pairs(args: GemmArgs) -> GemmArgs:
@@ -57,22 +58,17 @@ def _pairs(args: GemmArgs) -> GemmArgs:
     return replace(args, k=ceildiv(args.k, 2))
 
 
-def grid(isa: Isa, args: GemmArgs) -> Dim:
-    """The number of units of work."""
-    return gemm.grid(isa, args)
-
-
 def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
     """The bytes of a GEMM with K in pairs; if A has few rows, its packed rows are next to their sums."""
     pairs = _pairs(args)
-    most = maximum(*(gemm.scratch_bytes(isa, pairs, packed=packed, tile_rows=n) for n in _tile_rows(isa)))
-    few = 4 * gemm.FEW_ROWS * (ceildiv(pairs.k, K_RUN) * K_RUN + 4 * gemm.panel_columns(isa))
+    most = maximum(*(problem.scratch_bytes(isa, pairs, packed=packed, tile_rows=n) for n in _tile_rows(isa)))
+    few = 4 * problem.FEW_ROWS * (ceildiv(pairs.k, K_RUN) * K_RUN + 4 * problem.panel_columns(isa))
     return maximum(most, few if packed else 0)
 
 
 def _tile_rows(isa: Isa) -> tuple[int, ...]:
     """The rows of the tiles of all units that the ISA can have."""
-    own = gemm.tile_shape(isa).rows
+    own = problem.tile_shape(isa).rows
     return (own, AMX_TILE_ROWS) if isa.vector_bytes == 64 else (own,)
 
 
@@ -92,8 +88,8 @@ def work_ns(isa: Isa, args: GemmArgs) -> Dim:
     work = Work(
         pair_fmas=vectors * isa.lanes * args.k,
         efficiency=_EFFICIENCY[isa.name],
-        cycles=gemm.BATCH_CYCLES * batch
-        + gemm.STORE_CYCLES * vectors
+        cycles=problem.BATCH_CYCLES * batch
+        + problem.STORE_CYCLES * vectors
         + _PACK_CYCLES * batch * args.m * ceildiv(args.k, isa.lanes),
         moved=2 * batch * (args.m * (args.k + 2 * args.n) + (0 if packed else b)),
         weights=2 * batch * b if packed else 0,
@@ -101,21 +97,11 @@ def work_ns(isa: Isa, args: GemmArgs) -> Dim:
     return predict(work, isa.machine)
 
 
-def dual_scratch_bytes(isa: Isa, args: DualArgs) -> Dim:
-    """The scratch of one product with the panels of both."""
-    return scratch_bytes(isa, gemm.joined_product(isa, args), packed=True)
-
-
-def dual_work_ns(isa: Isa, args: DualArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds, for both products."""
-    return work_ns(isa, gemm.dense_product(args.m, 2 * args.n, args.k))
-
-
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that the kernels access."""
     a = GemmArgs.symbols()
     own = Bf16Args.symbols()
-    batch, width = ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1)), gemm.panel_columns(isa)
+    batch, width = ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1)), problem.panel_columns(isa)
     in_panels = Reach(4, (*batch, (ceildiv(a.n, width) * width * ceildiv(a.k, 2), 1)))
     plain = Reach(2 + 2 * own.b_single, (*batch, (a.k, a.b_k), (a.n, a.b_n)))
     packed = _extent(isa, PACKED, in_panels, scratch_bytes(isa, a, packed=True))
@@ -129,7 +115,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def _extent(isa: Isa, name: str, b: Reach, scratch: Dim) -> Extent:
-    made = gemm.extent(isa, name, ABI, {"b": b}, scratch)
+    made = problem.extent(isa, name, ABI, {"b": b}, scratch)
     a_item = 2 + 2 * symbol("a_single")
     operands = (replace(made.operands[0], item=a_item), *made.operands[1:])
     bounds = {**(made.bounds or {}), "a_single": FLAG, "b_single": FLAG}
@@ -139,18 +125,19 @@ def _extent(isa: Isa, name: str, b: Reach, scratch: Dim) -> Extent:
 def _dual_extent(isa: Isa) -> Extent:
     a = DualArgs.symbols()
     left = dense(2 + 2 * symbol("a_single"), a.m, a.k)
-    made = gemm.dual_extent(isa, DUAL, left, ceildiv(a.k, 2), dual_scratch_bytes(isa, a))
+    scratch = scratch_bytes(isa, dual_gemm.panels(isa, a), packed=True)
+    made = dual_gemm.extent(isa, DUAL, left, ceildiv(a.k, 2), scratch)
     return replace(made, args=(*made.args, "a_single"), bounds={"a_single": FLAG})
 
 
 def header(isa: Isa) -> str:
     """The generated header of ``bf16_gemm.c``."""
-    shape = gemm.tile_shape(isa)
+    shape = problem.tile_shape(isa)
     own = f"enum {{ BF16_ARGS = GEMM_ARGS + {len(Bf16Args.names())}, BF16_DUAL_ARGS = DUAL_ARGS + 1 }};\n"
-    constants = gemm.constants(isa, max(_tile_rows(isa)))
+    constants = ABI.c_text() + dual_gemm.ABI.c_text() + problem.sizes_text(isa, max(_tile_rows(isa)))
     return "\n".join([constants, own, grids.c_text(), pair_tiles(shape, isa), _streams(isa)])
 
 
 def _streams(isa: Isa) -> str:
     """The streaming kernels, which exist only for ISAs that can have instructions for pairs."""
-    return streams(gemm.tile_shape(isa), isa, pairs=True) if isa.vector_bytes == 64 else ""
+    return streams(problem.tile_shape(isa), isa, pairs=True) if isa.vector_bytes == 64 else ""

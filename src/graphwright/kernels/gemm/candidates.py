@@ -12,7 +12,7 @@ from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.contractions import Contraction, contraction, without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.gemm import bf16_gemm, gemm
+from graphwright.kernels.gemm import bf16_gemm, dual_gemm, gemm, problem
 from graphwright.kernels.gemm.pack import gemm_layout
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import single_bits
@@ -56,7 +56,7 @@ def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
     if isinstance(batch, str):
         return batch
     constant = len(b_shape) == 2 and context.constant(b) is not None
-    narrow = constant and not in_bf16 and gemm.is_narrow(n, k)
+    narrow = constant and not in_bf16 and problem.is_narrow(n, k)
     packed = constant and not narrow
     b_strides: tuple[Dim, Dim] = (n, 1)
     if packed:
@@ -64,26 +64,26 @@ def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
     elif narrow:
         b, b_strides = _along_k(b, context), (1, k)
     args = _gemm_args(m, k, n, batch, b_strides, epilogue)
-    operands = gemm.ABI.ordered(a=a, b=b, bias=epilogue.bias, residual=epilogue.residual, c=call.result)
+    operands = problem.ABI.ordered(a=a, b=b, bias=epilogue.bias, residual=epilogue.residual, c=call.result)
     if in_bf16:
         return _launch_in_bf16(call, args, operands, packed, context.isa)
     return call.launch(
         gemm.PACKED if packed else gemm.UNPACKED,
         operands,
         args,
-        gemm.grid(context.isa, args),
-        gemm.scratch_bytes(context.isa, args, packed=packed),
-        gemm.work_ns(context.isa, args),
+        problem.grid(context.isa, args),
+        problem.scratch_bytes(context.isa, args, packed=packed),
+        problem.work_ns(context.isa, args),
     )
 
 
 def _gemm_args(
     m: Dim, k: Dim, n: Dim, batch: BatchAxes, b_strides: tuple[Dim, Dim], epilogue: Epilogue
-) -> gemm.GemmArgs:
+) -> problem.GemmArgs:
     """The arguments of a GEMM of row-major operands, except B, which has ``b_strides``."""
     batches, a_batch, b_batch = batch
     result_strides = (batches[1] * m * n, m * n, n, 1)
-    return gemm.GemmArgs(*(
+    return problem.GemmArgs(*(
         *batches, m, n, k,
         *(stride * m * k for stride in a_batch), k, 1,
         *(stride * k * n for stride in b_batch), *b_strides,
@@ -111,16 +111,17 @@ def _dual(call: Contraction[MatMul], second: Value, context: Context) -> Launch 
     if not in_bf16 and a.type.dtype != F32:
         return f"no GEMM for {a.type.dtype}"
     k, n = b.type.dims
-    args, kernels = gemm.DualArgs(product(a.type.dims[:-1]), n, k), bf16_gemm if in_bf16 else gemm
+    args = dual_gemm.DualArgs(product(a.type.dims[:-1]), n, k)
+    symbol, kernels = (bf16_gemm.DUAL, bf16_gemm) if in_bf16 else (gemm.DUAL, problem)
     panels = (_panels(each, context, in_pairs=in_bf16) for each in (b, second))
     return Launch(
-        KernelRef(kernels.DUAL),
+        KernelRef(symbol),
         (a, *panels),
         (),
         (*args, int(a.type.dtype == F32)) if in_bf16 else tuple(args),
-        gemm.dual_grid(isa, args),
-        kernels.dual_scratch_bytes(isa, args),
-        kernels.dual_work_ns(isa, args),
+        dual_gemm.grid(isa, args),
+        kernels.scratch_bytes(isa, dual_gemm.panels(isa, args), packed=True),
+        kernels.work_ns(isa, dual_gemm.product(args)),
         takes_hook=True,
         hook=call.hook,
     )
@@ -128,7 +129,7 @@ def _dual(call: Contraction[MatMul], second: Value, context: Context) -> Launch 
 
 def _launch_in_bf16(
     call: Contraction[MatMul],
-    args: gemm.GemmArgs,
+    args: problem.GemmArgs,
     operands: tuple[Value | None, ...],
     packed: bool,
     isa: Isa,
@@ -139,7 +140,7 @@ def _launch_in_bf16(
         bf16_gemm.PACKED if packed else bf16_gemm.UNPACKED,
         operands,
         (*args, *singles),
-        bf16_gemm.grid(isa, args),
+        problem.grid(isa, args),
         bf16_gemm.scratch_bytes(isa, args, packed=packed),
         bf16_gemm.work_ns(isa, args),
     )
@@ -154,7 +155,7 @@ def _panels(b: Value, context: Context, *, in_pairs: bool) -> Value:
         )
     if rank == 1:
         return context.packed(b, gemm_layout(isa), (*b.type.sizes, 1))
-    width = gemm.panel_columns(isa)
+    width = problem.panel_columns(isa)
     return context.packed(
         b, Layout((*range(rank - 2), rank - 1, rank - 2), ((rank - 1, width),), zero_padded=True)
     )

@@ -12,7 +12,7 @@ from graphwright.ir.types import F32, U8, Layout
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.contractions import Contraction, contraction, without_epilogue
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.gemm import gemm, nbits, nbits_bytes
+from graphwright.kernels.gemm import nbits, nbits_bytes, nbits_gemm, problem
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import single_bits
 from graphwright.layout.transform import packed_shape
@@ -43,25 +43,25 @@ def product_of_codes(call: Contraction[MatMulNBits], context: Context) -> Launch
     if zeros is not None and zeros.type.dtype == U8 and _largest(zeros, context) >> op.bits:
         return "its zero points exceed the range of the codes"
     m, k, n = product(a.type.dims[:-1]), a.type.dims[-1], codes.type.dims[0]
-    layout, epilogue = nbits.panels(gemm.panel_columns(context.isa)), call.epilogue
+    layout, epilogue = nbits.panels(problem.panel_columns(context.isa)), call.epilogue
     result_strides = (m * n, m * n, n, 1)
-    args = gemm.GemmArgs(*(
+    args = problem.GemmArgs(*(
         1, 1, m, n, k, 0, 0, k, 1, 0, 0, 0, 0, 0, 1, *result_strides, *result_strides,
         *epilogue.args, single_bits(epilogue.scale),
     ))  # fmt: skip
     has_floats = zeros is not None and zeros.type.dtype == F32
     is_dynamic = op.allows_bytes and context.numerics != "strict"
-    own = gemm.CodesArgs(op.bits, op.block, int(has_floats), int(is_dynamic))
+    own = nbits_gemm.CodesArgs(op.bits, op.block, int(has_floats), int(is_dynamic))
     read = {"scales": scales, "zeros": zeros}
     packed = {name: v if v is None else context.packed(v, layout) for name, v in read.items()}
     packed["codes"] = _packed(codes, op.bits, layout, context)
     return call.launch(
-        gemm.CODES,
-        gemm.CODES_ABI.ordered(a=a, **packed, bias=epilogue.bias, residual=epilogue.residual, c=call.result),
+        nbits_gemm.SYMBOL,
+        nbits_gemm.ABI.ordered(a=a, **packed, bias=epilogue.bias, residual=epilogue.residual, c=call.result),
         (*args, *own),
-        gemm.grid(context.isa, args),
-        gemm.codes_scratch_bytes(context.isa, args, own),
-        gemm.codes_work_ns(context.isa, args, own),
+        problem.grid(context.isa, args),
+        nbits_gemm.scratch_bytes(context.isa, args, own),
+        nbits_gemm.work_ns(context.isa, args, own),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphwright.ir.types import Layout
-from graphwright.kernels.gemm import gemm
+from graphwright.kernels.gemm.problem import panel_columns
 from graphwright.kernels.library.pack import panels
 from graphwright.targets.cpu.isa import Isa
 
@@ -22,4 +22,4 @@ def gemm_panels(b: Array, nr: int) -> Array:
 
 def gemm_layout(isa: Isa) -> Layout:
     """The layout of a packed B[K, N]."""
-    return Layout((1, 0), ((1, gemm.panel_columns(isa)),), zero_padded=True)
+    return Layout((1, 0), ((1, panel_columns(isa)),), zero_padded=True)

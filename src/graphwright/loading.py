@@ -97,8 +97,8 @@ copyreg.pickle(Model, lambda model: (unpickled, model.packed()))
 def open_package(
     package: Package,
     options: Options,
-    where: str = "",
-    sources: frozenset[FileId] = frozenset(),
+    where: str,
+    sources: frozenset[FileId],
 ) -> Model:
     """Makes the model of ``package``, which was read from ``where``; its graph is compiled again if its
     kernels cannot run. Raises the errors of :func:`load`.

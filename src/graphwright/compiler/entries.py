@@ -122,7 +122,7 @@ def jit_dispatch(general: Module, cases: Sequence[Executable]) -> Dispatch:
 
 
 def compile_entries(
-    drafts: Mapping[str, EntryDraft], options: Options, observe: Observer, shared: Weights | None = None
+    drafts: Mapping[str, EntryDraft], options: Options, observe: Observer, shared: Weights | None
 ) -> Package:
     """Compiles all entries on one set of weights, which begins with ``shared``.
 

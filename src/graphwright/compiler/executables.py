@@ -44,7 +44,7 @@ class Compiled:
 
 
 def compile_executables(
-    modules: Sequence[Module], options: Options, observe: Observer, shared: Weights | None = None
+    modules: Sequence[Module], options: Options, observe: Observer, shared: Weights | None
 ) -> tuple[list[Compiled], Weights]:
     """Compiles an executable for each of ``modules``, which are rewritten in place, with shared generated
     kernels and one set of weights, which begins with ``shared``. Raises ModelError, ToolchainError.

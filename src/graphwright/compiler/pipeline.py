@@ -213,7 +213,7 @@ def graph_passes(options: Options = DEFAULT) -> tuple[Scheduled, ...]:
     return _passes(STAGES[: _NAMES.index(PARTITION)], options)
 
 
-def partition_passes(options: Options = DEFAULT) -> tuple[Scheduled, ...]:
+def partition_passes(options: Options) -> tuple[Scheduled, ...]:
     """Passes that prepare a graph that no single program can run."""
     return _passes([STAGES[_NAMES.index(PARTITION)]], options)
 

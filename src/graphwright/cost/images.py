@@ -117,9 +117,7 @@ def channels_last_work(read: Dim, written: Dim) -> Work:
     return Work(cycles=2 * read + 2 * written)
 
 
-def planar_pool_work(
-    lanes: int, rows: Dim, vectors: Dim, moved: Dim, average: bool = False, pairs: bool = False
-) -> Work:
+def planar_pool_work(lanes: int, rows: Dim, vectors: Dim, moved: Dim, average: bool, pairs: bool) -> Work:
     """Row-major pooling: ``rows`` of the result, each with ``vectors`` combined in both steps; averages also
     count and divide.
 
@@ -136,7 +134,7 @@ def is_pairwise_pool(kernel: Dim, stride: Dim, dilation: Dim, before: Dim) -> bo
     return (kernel, stride, dilation, before) == (2, 2, 1, 0)
 
 
-def blocked_pool_work(lanes: int, rows: Dim, vectors: Dim, moved: Dim, average: bool = False) -> Work:
+def blocked_pool_work(lanes: int, rows: Dim, vectors: Dim, moved: Dim, average: bool) -> Work:
     """Blocked pooling: the same steps with one vector of channels per pixel."""
     return Work(cycles=rows * ((20 if average else 10) + floordiv(lanes * vectors, 8)), moved=moved)
 

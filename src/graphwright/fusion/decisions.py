@@ -67,8 +67,8 @@ def merge_decision(
     consumer: Node,
     code: Code,
     why: str,
-    bytes_saved: Dim | None = None,
-    predicted: float | None = None,
+    bytes_saved: Dim | None,
+    predicted: float | None,
     measured: float | None = None,
 ) -> Decision:
     """The decision about computing ``consumer`` in the kernel of ``producer``."""

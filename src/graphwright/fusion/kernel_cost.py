@@ -70,7 +70,7 @@ def constant_size(dim: Dim) -> int:
 class KernelCosts:
     """Estimates the parts of kernels on ``machine``; ``size`` gives a number for each symbolic size."""
 
-    def __init__(self, machine: Machine, size: Callable[[Dim], int] = constant_size) -> None:
+    def __init__(self, machine: Machine, size: Callable[[Dim], int]) -> None:
         self.machine = machine
         self.size = cache(size)
         self._cycle = 1000 / machine.clock_mhz

@@ -99,7 +99,7 @@ def _left_out(names: Sequence[str]) -> list[str]:
     return [f"columns that a wider terminal shows: {', '.join(names)}"] if names else []
 
 
-def html_rows(group: str, rows: Sequence[Row], counters: Sequence[str] = ()) -> str:
+def html_rows(group: str, rows: Sequence[Row], counters: Sequence[str]) -> str:
     """``rows`` as an HTML table; all texts are escaped."""
     head = "".join(f"<th>{html_text(cell)}</th>" for cell in (group, *HEAD, *counters))
     lines = ((row.name, *cells(row, counters)) for row in rows)

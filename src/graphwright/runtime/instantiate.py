@@ -49,7 +49,7 @@ RecompilerOf = Callable[[Package, Options], Recompile]
 
 
 def instantiate(
-    package: Package, options: Options, recompiler: RecompilerOf, shared: Shared | None = None
+    package: Package, options: Options, recompiler: RecompilerOf, shared: Shared | None
 ) -> Executor | None:
     """The executor of the main entry of ``package``; None if the package has no code for this CPU and device.
 

@@ -21,9 +21,9 @@ class States(Mapping[str, Array]):
     dynamic dimensions and no initial value must be set before the first run.
     """
 
-    def __init__(self, specs: Iterable[TensorSpec], starts: Mapping[str, Array] | None = None) -> None:
+    def __init__(self, specs: Iterable[TensorSpec], starts: Mapping[str, Array]) -> None:
         """``starts`` are the initial values by name, for states that do not begin as zeros."""
-        self._specs, self._starts = {spec.name: spec for spec in specs}, starts or {}
+        self._specs, self._starts = {spec.name: spec for spec in specs}, starts
         self._arrays: dict[str, Array] = {}
         self.lock = ForkLock()
         """Held while a run reads and updates the states."""

@@ -38,7 +38,7 @@ svg text { fill: var(--text) }
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def offline_page(title: str, parts: Iterable[str], style: str = "") -> str:
+def offline_page(title: str, parts: Iterable[str], style: str) -> str:
     """The page; all texts are escaped already."""
     return "\n".join([
         "<!DOCTYPE html>",

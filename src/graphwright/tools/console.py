@@ -186,6 +186,6 @@ def paragraph(text: str, most_lines: int = 2) -> str:
     return "\n".join(wrapped)
 
 
-def line_width(most: int = _LINE_WIDTH) -> int:
-    """The width of a line of a report: ``most``, or less on a narrower terminal."""
-    return min(most, terminal_width() or most)
+def line_width() -> int:
+    """The width of a line of a report, which is shorter on a narrow terminal."""
+    return min(_LINE_WIDTH, terminal_width() or _LINE_WIDTH)

@@ -19,7 +19,7 @@ MOST_TEXT = 2000
 """The most characters of the attributes of a node that are shown."""
 
 
-def picture_of(stage: str, module: Module, scopes: Mapping[str, Path] | None = None) -> GraphPicture:
+def picture_of(stage: str, module: Module, scopes: Mapping[str, Path] | None) -> GraphPicture:
     """The picture of ``module``."""
     builder = ModulePicture(stage, scopes)
     builder.add(module)

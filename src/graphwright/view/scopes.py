@@ -38,7 +38,7 @@ def _path(name: str) -> Path:
 class Groups:
     """The groups of a picture under construction."""
 
-    def __init__(self, scopes: Mapping[str, Path] | None = None) -> None:
+    def __init__(self, scopes: Mapping[str, Path] | None) -> None:
         """``scopes`` are the scopes of source nodes whose names do not contain them."""
         self._scopes = scopes or {}
         self.groups: list[Group] = [Group("")]

@@ -68,7 +68,7 @@ def tensor_proto(array: Array, name: str = "") -> onnx.TensorProto:
     return tensor
 
 
-def tensor_header(array: Array, name: str = "") -> onnx.TensorProto:
+def tensor_header(array: Array, name: str) -> onnx.TensorProto:
     """``array`` as an ONNX tensor without its elements."""
     return onnx.TensorProto(name=name, data_type=onnx_number(dtype_of(array)), dims=array.shape)
 

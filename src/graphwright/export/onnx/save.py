@@ -38,7 +38,7 @@ def save_model(model: OnnxModel, path: Path, *, external: bool = False) -> list[
         return stage_model(stack, model, path, external=external)
 
 
-def stage_model(stack: ExitStack, model: OnnxModel, path: Path, *, external: bool = False) -> list[Path]:
+def stage_model(stack: ExitStack, model: OnnxModel, path: Path, *, external: bool) -> list[Path]:
     """As :func:`save_model`, but the files are moved to their paths when ``stack`` ends."""
     if model.weight_bytes <= ROOM and not (external and any(map(_is_outside, model.weights.values()))):
         file = stack.enter_context(whole_file(path))

@@ -48,7 +48,7 @@ class GraphReader:
         module: Module,
         functions: Sequence[onnx.FunctionProto],
         report: Report,
-        foreign: ForeignNodes | None = None,
+        foreign: ForeignNodes | None,
     ) -> None:
         self.module, self.report, self._foreign = module, report, foreign
         self.dims = Dims(module.symbols)

@@ -53,7 +53,7 @@ def parameter_names(program: ExportedProgram) -> list[str]:
     return [] if forward is None else list(forward.forward_arg_names or ())
 
 
-def read_program(program: ExportedProgram, names: Sequence[str] = ()) -> Module:
+def read_program(program: ExportedProgram, names: Sequence[str]) -> Module:
     """The module of ``program``, which is already decomposed. ``names``: the parameters of ``forward``.
     Raises a ModelError that lists all unsupported operators with their lines in the user's source.
     """

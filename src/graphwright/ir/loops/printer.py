@@ -58,9 +58,9 @@ def print_kernel(kernel: Kernel) -> str:
     return "\n".join([head, *(line for s in kernel.body for line in _lines(s, "  ")), "}"]) + "\n"
 
 
-def print_statement(statement: Statement, indent: str = "") -> str:
+def print_statement(statement: Statement) -> str:
     """One statement, over several lines if it is a loop."""
-    return "\n".join(_lines(statement, indent))
+    return "\n".join(_lines(statement, ""))
 
 
 def _lines(statement: Statement, indent: str) -> list[str]:

@@ -5,7 +5,7 @@ make.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 
@@ -211,9 +211,13 @@ class Inference:
         return axis % counted
 
 
-def facts_elements(array: Array, limit: int = 256) -> tuple[Dim, ...] | None:
+_MOST_ELEMENTS: Final = 256
+"""The most elements of an array that a fact lists."""
+
+
+def facts_elements(array: Array) -> tuple[Dim, ...] | None:
     """The elements of a small integer or bool array, for a :class:`Fact`; None for other arrays."""
-    if isinstance(array, list | dict) or array.dtype.kind not in "iub" or array.size > limit:
+    if isinstance(array, list | dict) or array.dtype.kind not in "iub" or array.size > _MOST_ELEMENTS:
         return None
     return tuple(map(int, array.ravel().tolist()))
 

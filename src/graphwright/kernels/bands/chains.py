@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from graphwright.cost.choices import NOTHING_MEASURED, Choices
+from graphwright.cost.choices import Choices
 from graphwright.cost.nominal import nominal_sizes
 from graphwright.fusion.decisions import Decision, Edit, Kind, Verdict
 from graphwright.ir.graph import Graph, Node, Value
@@ -94,7 +94,7 @@ def with_bands(
     symbols: SymbolTable,
     generated: GeneratedKernels,
     isa: Isa,
-    choices: Choices = NOTHING_MEASURED,
+    choices: Choices,
 ) -> tuple[tuple[SelectedNode, ...], list[object]]:
     """``steps`` with profitable chains merged into steps that run in bands, and notes about the decisions for
     each chain.

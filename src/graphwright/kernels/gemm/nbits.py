@@ -103,9 +103,9 @@ def _words(bits: int, vectors: Sequence[int], of_codes: Callable[[int, Sequence[
     return textwrap.indent("".join(lines), " " * 12)
 
 
-def _code_at(right: str, mask: str, v: int) -> str:
-    """One code of the words of vector ``v``, as f32."""
-    return f"__builtin_convertvector(vi_load(word + {v} * VL) >> {right} & {mask}, vf)"
+def _code_at(mask: str, v: int) -> str:
+    """The code of the words of vector ``v`` at bit ``right``, as f32."""
+    return f"__builtin_convertvector(vi_load(word + {v} * VL) >> right & {mask}, vf)"
 
 
 def _scale(isa: Isa, bits: int) -> str:
@@ -134,8 +134,7 @@ def _unpack(shape: TileShape, bits: int) -> str:
 
     whole = textwrap.indent(_words(bits, vectors, store_whole), "    ")
     part = "".join(
-        f"                vf_store(to + {v} * VL, "
-        f"({_code_at('right', str((1 << bits) - 1), v)} - d{v}) * s{v});\n"
+        f"                vf_store(to + {v} * VL, ({_code_at(str((1 << bits) - 1), v)} - d{v}) * s{v});\n"
         for v in vectors
     )
     scales = "".join(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);\n" for v in vectors)
@@ -175,7 +174,7 @@ def _stream(isa: Isa, shape: TileShape, bits: int, rows: int) -> str:
         for line in range(shape.columns(isa) // 16)
     )
     whole = _words(bits, vectors, lambda j, codes: _products(cells, str(j), codes, j % CHAINS))
-    rest = _products(cells, "j", [_code_at("right", "mask", v) for v in vectors], 0)
+    rest = _products(cells, "j", [_code_at("mask", v) for v in vectors], 0)
     pointers = ", ".join(f"*a{r} = a + {r} * lda" for r in range(rows))
     advance = ", ".join(f"a{r} += {count}" for r in range(rows))
     newline = "\n"
@@ -185,7 +184,7 @@ static void stream_{bits}_{rows}(const struct codes *q, int64_t p, int64_t k, co
     const float {pointers};
     const int32_t *word = q->words + p * q->panel_words * NR;
     (void)lda;
-{newline.join(clear_sums(rows, shape.vectors, 1))}
+{newline.join(clear_sums(rows, shape.vectors))}
     for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {{
 {newline.join(start_block(cells, CHAINS))}
 {newline.join(subtract_zeros(cells, f"zeros_or(q, at + {{}} * VL, {middle(bits)})"))}

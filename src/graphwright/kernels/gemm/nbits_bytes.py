@@ -74,7 +74,7 @@ def _stream(isa: Isa, shape: TileShape, rows: int) -> str:
         f"    const float {', '.join(f'*a{r} = a + {r} * lda' for r in range(rows))};",
         "    const int8_t *code = (const int8_t *)q->words + p * q->panel_words * 4 * NR;",
         "    (void)lda;",
-        *clear_sums(rows, shape.vectors, 1),
+        *clear_sums(rows, shape.vectors),
         "    for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {",
         *start_block(cells, CHAINS),
         "        if (q->zeros) {",

@@ -93,7 +93,7 @@ class _Stream:
             "const struct tile *t) {",
             f"    const uint8_t {pointers};",
             "    const int32_t *word = q->words + p * q->panel_words * NR;",
-            *clear_sums(rows, self.shape.vectors, 1),
+            *clear_sums(rows, self.shape.vectors),
             "    for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {",
             f"        vi {', '.join(f'e{r}_{v} = {{0}}' for r, v in cells)};",
             f"        int64_t left = q->block / {32 // bits};",

@@ -51,7 +51,7 @@ def _stream(shape: TileShape, isa: Isa, rows: int, panels: int, pairs: bool) -> 
     def step(number: int) -> list[str]:
         addresses = [f"{name} + {number} * {width} + {at}" for name, at in columns]
         product = "DOT_PAIRS" if pairs else "ACCUMULATE"
-        return _step([f"a{r}[{number}]" for r in range(rows)], addresses, 0, product)
+        return _step([f"a{r}[{number}]" for r in range(rows)], addresses, product)
 
     pointers = [f"*b{p} = b + {p} * stride" for p in range(panels)]
     pointers += [f"*a{r} = a + {r} * lda" for r in range(rows)]
@@ -62,7 +62,7 @@ def _stream(shape: TileShape, isa: Isa, rows: int, panels: int, pairs: bool) -> 
         "int64_t stride, const struct tile *t) {",
         f"    const float {', '.join(pointers)};",
         "    (void)stride, (void)lda;",
-        *clear_sums(rows, len(columns), 1),
+        *clear_sums(rows, len(columns)),
         "    const float *ahead = t->ahead;",
         f"    for (; k >= {turn}; k -= {turn}, {', '.join(advance).replace('@', str(turn))}) {{",
     ]
@@ -75,10 +75,9 @@ def _stream(shape: TileShape, isa: Isa, rows: int, panels: int, pairs: bool) -> 
     return "\n".join([*lines, *store_sums(rows, len(columns)), "}", "", ""])
 
 
-def clear_sums(rows: int, vectors: int, splits: int) -> list[str]:
+def clear_sums(rows: int, vectors: int) -> list[str]:
     """Clears the accumulators."""
-    cells = [(r, v, s) for r in range(rows) for v in range(vectors) for s in range(splits)]
-    return [f"    vf {', '.join(f'c{r}_{v}_{s} = {{0}}' for r, v, s in cells)};"]
+    return [f"    vf {', '.join(f'c{r}_{v}_0 = {{0}}' for r in range(rows) for v in range(vectors))};"]
 
 
 def _addends(rows: int, vectors: int) -> list[str]:
@@ -114,7 +113,7 @@ def store_sums(rows: int, vectors: int) -> list[str]:
     return lines
 
 
-def _step(numbers: list[str], addresses: list[str], split: int, product: str) -> list[str]:
+def _step(numbers: list[str], addresses: list[str], product: str) -> list[str]:
     """The FMAs of one k, by the macro ``product``: ``numbers``, one per row of A, times the vectors of B at
     ``addresses``.
     """
@@ -122,5 +121,5 @@ def _step(numbers: list[str], addresses: list[str], split: int, product: str) ->
     lines += [f"            const vf x{v} = vf_load({address});" for v, address in enumerate(addresses)]
     for r, number in enumerate(numbers):
         lines += [f"            const vf y{r} = vf_set1({number});"]
-        lines += [f"            {product}(c{r}_{v}_{split}, y{r}, x{v});" for v in range(len(addresses))]
+        lines += [f"            {product}(c{r}_{v}_0, y{r}, x{v});" for v in range(len(addresses))]
     return [*lines, "        }"]

@@ -25,10 +25,10 @@ Compile = Callable[[Shapes], Case]
 class DispatchExecutor(Executor):
     """Runs the first case that accepts the input shapes and whose guards they satisfy.
 
-    Shapes that no case accepts are an error, unless ``compile`` is given to make a case for them.
+    ``compile`` makes a case for shapes that no case accepts; without it, they are an error.
     """
 
-    def __init__(self, dispatch: Dispatch, cases: Sequence[Case], compile: Compile | None = None) -> None:
+    def __init__(self, dispatch: Dispatch, cases: Sequence[Case], compile: Compile | None) -> None:
         self.cases: Final = cases
         self._inputs, self._compile, self._table = dispatch.inputs, compile, CaseTable(cases)
         self._shapes, self._compiling = shapes_of(dispatch.inputs), ForkLock()

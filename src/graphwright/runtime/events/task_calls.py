@@ -150,9 +150,9 @@ def _blocks(events: Events) -> Array:
     return calls
 
 
-def record_tasks(run: Callable[[], T], processor: bool = False) -> tuple[T, list[TaskTime]]:
+def record_tasks(run: Callable[[], T]) -> tuple[T, list[TaskTime]]:
     """The result of ``run``, and the calls of tasks and nodes of the runs that it began, ordered by start."""
-    with Recording(processor=processor) as recording:
+    with Recording() as recording:
         result = run()
     return result, task_times(recording.events(), threading.get_native_id())
 

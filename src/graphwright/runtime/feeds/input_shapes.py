@@ -24,7 +24,7 @@ Dims = tuple[int | str | None, ...] | None
 def input_shapes(
     specs: Sequence[TensorSpec],
     shapes: Mapping[str, Sequence[int | str | None]],
-    constraints: Sequence[str] = (),
+    constraints: Sequence[str],
 ) -> dict[str, tuple[int, ...]]:
     """The shape of every input, by name. ``shapes`` take precedence over the shapes that the model declares,
     and dimensions of the same name get the same size.

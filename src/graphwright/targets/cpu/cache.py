@@ -66,8 +66,8 @@ class Stats:
 class KernelCache:
     """The cache of one user's compiled kernels, which several processes can use at the same time."""
 
-    def __init__(self, options: Options | None = None) -> None:
-        self.options = options or Options.from_environment()
+    def __init__(self, options: Options) -> None:
+        self.options = options
         self._files = PrivateFolder(self.options.cache_folder / "kernels")
         self._hits = self._misses = 0
 

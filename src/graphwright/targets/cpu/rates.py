@@ -48,26 +48,26 @@ class Core:
             path.write_bytes(compile_shared(text, isa, toolchain))
             self._library = ctypes.CDLL(str(path))
 
-    def fma_gflops(self, repeats: int = 3) -> float:
+    def fma_gflops(self, repeats: int) -> float:
         """The current rate of independent f32 FMAs in registers, in GFLOP/s."""
         loop, out = self._library.fma_loop, (ctypes.c_float * (_CHAINS * self._isa.lanes))()
         best = min(thread_seconds(lambda: loop(ctypes.c_int64(_FMA_STEPS), out)) for _ in range(repeats))
         return 2 * _FMA_STEPS * _CHAINS * self._isa.lanes / best / 1e9
 
-    def clock_mhz(self, repeats: int = 3) -> float:
+    def clock_mhz(self, repeats: int) -> float:
         """The current clock rate in MHz."""
         loop, steps = self._library.cycle_loop, ctypes.c_int64(_CYCLES)
         best = min(thread_seconds(lambda: loop(steps, ctypes.c_uint64(1))) for _ in range(repeats))
         return _CYCLES / best / 1e6
 
-    def read_gbps(self, size: int, repeats: int = 3) -> float:
+    def read_gbps(self, size: int, repeats: int) -> float:
         """The bandwidth of repeated reads of ``size`` bytes, in GB/s: from the cache that they fit in, or
         memory.
         """
         out = np.empty(8 * self._isa.lanes, np.float32)
         return _streamed(self._library.read_loop, _floats(size, 0), out, repeats)
 
-    def copy_gbps(self, size: int, repeats: int = 3) -> float:
+    def copy_gbps(self, size: int, repeats: int) -> float:
         """The bandwidth of repeated copies of ``size`` bytes, in GB/s; a copied byte counts once."""
         return _streamed(self._library.copy_loop, _floats(size, 0), _floats(size, 1), repeats)
 

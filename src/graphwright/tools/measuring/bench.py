@@ -134,7 +134,7 @@ def measure(
 def take_turns(
     workers: Sequence[Worker],
     rounds: int,
-    round_seconds: float = ROUND_SECONDS,
+    round_seconds: float,
     progress: Callable[[int], None] = lambda done: None,
 ) -> None:
     """Measures what ``workers`` have loaded; see :func:`measure`."""

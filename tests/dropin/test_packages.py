@@ -46,7 +46,6 @@ CHEMISTRY = (
     "networkx==3.6.1",
     "loguru==0.7.3",
 )
-WHISPER = ("ctranslate2==4.8.5", "av==18.1.0", "tokenizers==0.23.3", "tqdm==4.70.1")
 CLOSE = 2e-3
 QUANTISED = 2e-2
 """Results of models that round activations to bytes: a value near a border falls to either side of it."""

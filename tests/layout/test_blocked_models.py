@@ -21,7 +21,7 @@ from graphwright.ir.types import F16, F32, DType, tensor
 from graphwright.layout import convolution_costs, costs
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.trans_data import TransData
-from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.reductions import ReduceMean
@@ -63,14 +63,6 @@ class Stack(ImageStack):
     def depthwise(self) -> Value:
         op = Conv(pads=(1, 1, 1, 1), group=self.channels)
         return self.b(op, self.image, self.weights(self.channels, 1, 3, 3), self.weights(self.channels))
-
-    def grouped(self) -> Value:
-        doubled = self.b(Conv(), self.image, self.weights(32, self.channels, 1, 1))
-        return self.b(Conv(group=2, pads=(1, 1, 1, 1)), doubled, self.weights(64, 16, 3, 3))
-
-    def residual(self) -> Value:
-        straight = self.b(Conv(pads=(1,) * 4), self.image, self.weights(self.channels, self.channels, 3, 3))
-        return self.b(Relu(), self.b(Add(), straight, self.image))
 
     def activation(self) -> Value:
         return self.b(self.random.choice([Relu(), HardSwish(), Sigmoid(), Clip(0.0, 6.0)]), self.image)

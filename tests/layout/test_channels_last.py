@@ -23,7 +23,7 @@ from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceMax, ReduceMean
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.core.unary import HardSwish, Relu, Sigmoid
+from graphwright.ops.core.unary import HardSwish, Sigmoid
 from graphwright.ops.nn.channels_last_conv import ChannelsLastConv
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.max_pool import MaxPool
@@ -64,14 +64,6 @@ class Stack(ImageStack):
         features = self.random.choice([16, 32, 32, 24])
         bias = self.weights(features) if self.random.random() < 0.5 else None
         return self.b(op, self.image, self.weights(features, self.channels, *kernel), bias)
-
-    def grouped(self) -> Value:
-        doubled = self.b(Conv(), self.image, self.weights(32, self.channels, 1, 1))
-        return self.b(Conv(group=2, pads=(1, 1, 1, 1)), doubled, self.weights(64, 16, 3, 3))
-
-    def residual(self) -> Value:
-        straight = self.b(Conv(pads=(1,) * 4), self.image, self.weights(self.channels, self.channels, 3, 3))
-        return self.b(Relu(), self.b(Add(), straight, self.image))
 
     def rows(self) -> Value:
         """A product of rows of channels, and the image added."""

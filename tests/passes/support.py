@@ -12,7 +12,7 @@ import numpy as np
 
 from graphwright import ops
 from graphwright.ir.builtin.constant import Constant
-from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.inference.infer import evaluate
 from graphwright.ir.op import Array, Fact, Inference, Op, Trait, op
 from graphwright.ir.op.region_op import CallOp
@@ -188,13 +188,6 @@ def assert_same_array(expected: Array, actual: Array, rtol: float, closeness: Cl
     np.testing.assert_allclose(actual, expected, rtol=0 if exact else rtol, atol=0, equal_nan=True)
     kept = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(actual[kept]), np.signbit(expected[kept]))
-
-
-def value_named(graph: Graph, name: str) -> Value:
-    """The value of that name."""
-    found = [v for v in (*graph.inputs, *(o for n in graph for o in n.outputs)) if v.name == name]
-    assert len(found) == 1
-    return found[0]
 
 
 def op_names(module: Module) -> list[str]:

@@ -12,7 +12,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from typer.testing import CliRunner
 
 from graphwright import ops, plugins
 from graphwright.fusion.rules import registry as fusion_rules
@@ -20,7 +19,6 @@ from graphwright.ir.op import registry as op_registry
 from graphwright.ir.op.plugin_ops import is_plugin_op
 from graphwright.kernels.candidates import registry
 from graphwright.passes import plugin_passes
-from graphwright.tools.cli import app
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "plugins"
@@ -94,8 +92,3 @@ def expected(name: str, x: Array) -> Array:
 def numbers(*shape: int) -> Array:
     """Standard normal."""
     return np.random.default_rng(len(shape)).standard_normal(shape, np.float32)
-
-
-def graphwright(*arguments: object) -> Any:
-    """The result of ``graphwright ARGUMENTS``."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])

@@ -17,7 +17,7 @@ from graphwright.compiler.recompile import unpacked_module
 from graphwright.ir.builtin.fused import Fused
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.tools.measuring.measurement import region_model
-from tests.plugins.support import graphwright
+from tests.tools.support import graphwright
 
 PREDICTED = re.compile(r"predicted 0\.\d\d of the time")
 HOSTILE = '<script>alert("\x1b[31m")</script>'

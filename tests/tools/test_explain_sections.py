@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import graphwright as gw
 from graphwright.compiler.remark_text import decode_remarks, encode_remarks
 from graphwright.kernels.kernel_choice import WhyNot
-from tests.plugins.support import graphwright
+from tests.tools.support import graphwright
 
 HOSTILE = "\x1b[31m<script>\n[red]"
 SECTIONS = ("passes", "layouts", "shapes", "kernels")

@@ -14,7 +14,7 @@ from graphwright.view.document import Compilation, document_of
 from graphwright.view.page import page_of
 from graphwright.view.picture import GraphPicture, Group, PictureEdge, PictureNode
 from graphwright.view.stages import NAMES
-from tests.plugins.support import graphwright
+from tests.tools.support import graphwright
 from tests.view.browser import NAMES as BROWSERS
 from tests.view.browser import Browser, browser, browser_path
 from tests.view.support import hostile, layers

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from graphwright.view.stages import NAMES
-from tests.plugins.support import graphwright
+from tests.tools.support import graphwright
 from tests.view.support import hostile, layers
 
 

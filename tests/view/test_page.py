@@ -19,7 +19,7 @@ from graphwright.view.document import Compilation, document_of
 from graphwright.view.page import FOLDER, bundle, page_of
 from graphwright.view.picture import GraphPicture, Group, PictureEdge, PictureNode
 from graphwright.view.stages import NAMES
-from tests.plugins.support import graphwright
+from tests.tools.support import graphwright
 from tests.view.support import HOSTILE, hostile, layers
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.targets.cpu.isa import Isa
-from tests.kernels.library.harness import Array, guarded
+from tests.kernels.library.harness import Array, guarded_copy
 
 
 def blocks(channels: int, isa: Isa) -> int:
@@ -39,12 +39,7 @@ def place(values: Any, side: str = "end", gap: int = 0) -> tuple[Array, tuple[in
     block = h * row + gap
     image = cb * block + gap
     strides = (image, block, row, lanes, 1)
-    span = 1 + sum((d - 1) * s for d, s in zip(values.shape, strides, strict=True)) if values.size else 0
-    flat = guarded(span, side, fill=np.nan)
-    view = np.lib.stride_tricks.as_strided(flat, values.shape, [4 * s for s in strides])
-    if values.size:
-        view[...] = values
-    return view, (image, block, row)
+    return guarded_copy(values, strides, side), (image, block, row)
 
 
 def room(n: int, channels: int, h: int, w: int, isa: Isa, side: str = "end", gap: int = 0) -> Any:

@@ -346,9 +346,14 @@ def strided(
     for position, axis in enumerate(reversed(order)):
         strides[axis] = stride
         stride = stride * max(1, values.shape[axis]) + (gap if position == 0 else 0)
+    return guarded_copy(values, strides, side), tuple(strides)
+
+
+def guarded_copy(values: npt.NDArray[Any], strides: Sequence[int], side: str) -> Array:
+    """``values`` in guarded memory, with these strides in elements and NaN between them."""
     span = 1 + sum((n - 1) * s for n, s in zip(values.shape, strides, strict=True)) if values.size else 0
     flat = guarded(span, side, fill=np.nan)
     view = np.lib.stride_tricks.as_strided(flat, values.shape, [4 * s for s in strides])
     if values.size:
         view[...] = values
-    return view, tuple(strides)
+    return view

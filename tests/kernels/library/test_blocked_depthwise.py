@@ -14,8 +14,9 @@ from graphwright.kernels.conv import blocked_depthwise
 from graphwright.kernels.conv.blocked_depthwise import BlockedDepthwiseArgs
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import blocks, in_blocks, in_rows, place, room
-from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, call_hooked, guarded, hook, load
+from tests.kernels.library.cases import each_isa
+from tests.kernels.library.harness import Array, guarded, load
+from tests.kernels.library.prepared import PreparedKernel
 from tests.kernels.library.windows import WINDOWS, Window, assert_near, normal, reference
 
 
@@ -36,7 +37,7 @@ def vector_in_blocks(bias: Any, isa: Isa) -> Array:
     return padded
 
 
-class Depthwise:
+class Depthwise(PreparedKernel):
     """Operands in guarded memory, ready to run; NaN in the lanes of x that have no channel."""
 
     def __init__(
@@ -60,15 +61,11 @@ class Depthwise:
         self.scratch = blocked_depthwise.scratch_bytes(isa, self.args)
 
     def run(self, chunks: list[tuple[int, int]] | None = None) -> Any:
-        self.y[...] = np.nan
-        chunks = chunks or chunkings(self.grid)[2]
-        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
-        return in_rows(self.y, int(self.args.groups)).copy()
+        return in_rows(self.launch(chunks), int(self.args.groups)).copy()
 
     def run_hooked(self) -> Any:
         n, cb, oh, ow, lanes = self.y.shape
-        operands, shape = [*self.operands[:3], None, None], (n * cb, oh * ow, lanes)
-        stored = call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape)
+        stored = self.hooked(n * cb, oh * ow, lanes)
         return in_rows(stored.reshape(self.y.shape), int(self.args.groups))
 
 
@@ -128,9 +125,8 @@ def test_any_chunking_gives_the_same_bits(isa: Isa, size: int, stride: int) -> N
     window = Window((size, size), (stride, stride), (1, 1, 1, 1))
     x, weights, bias = operands(np.random.default_rng(1), 2, 37, 67, 33, window)
     case = Depthwise(isa, x, weights, bias, window, act=1)
-    whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+    whole = case.run_in_any_chunks()
     assert_near(whole, reference(x, weights, bias, 37, window, 1), size * size)
-    assert all(np.array_equal(whole, other) for other in others)
 
 
 @each_isa
@@ -148,7 +144,7 @@ def test_hook_gets_every_element_once(isa: Isa) -> None:
 def test_error_of_the_hook_is_returned(isa: Isa) -> None:
     window = Window((2, 2))
     case = Depthwise(isa, *operands(np.random.default_rng(0), 1, 2, 4, 5, window), window)
-    assert call(case.kernel, case.operands, case.args, case.grid, case.scratch, hook=hook("fail")) == 7
+    assert case.error_of_hook() == 7
 
 
 @each_isa

@@ -13,8 +13,9 @@ from graphwright.ir.types import Layout
 from graphwright.kernels.conv import blocked_depthwise, direct
 from graphwright.layout.transform import pack
 from graphwright.targets.cpu.isa import Isa
-from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import Array, call, call_hooked, guarded, load
+from tests.kernels.library.cases import each_isa, guard
+from tests.kernels.library.harness import Array, guarded_copy, load
+from tests.kernels.library.prepared import PreparedKernel
 from tests.kernels.library.test_direct import bits
 from tests.kernels.library.windows import WINDOWS, Window, assert_near, normal, reference
 
@@ -32,14 +33,10 @@ def place(x: Any, side: str, gap: int) -> tuple[Array, tuple[int, int]]:
     _, h, w, c = x.shape
     row = w * c + gap
     strides = (h * row + gap, row, c, 1)
-    span = 1 + sum((d - 1) * s for d, s in zip(x.shape, strides, strict=True)) if x.size else 0
-    flat = guarded(span, side, fill=np.nan)
-    view = np.lib.stride_tricks.as_strided(flat, x.shape, [4 * s for s in strides])
-    view[...] = x
-    return view, strides[:2]
+    return guarded_copy(x, strides, side), strides[:2]
 
 
-class Convolution:
+class Convolution(PreparedKernel):
     """Operands in guarded memory, ready to run."""
 
     def __init__(
@@ -78,16 +75,11 @@ class Convolution:
         self.kernel = load(module, isa)[symbol]
 
     def run(self, chunks: list[tuple[int, int]] | None = None) -> Any:
-        self.y[...] = np.nan
-        chunks = chunks or chunkings(self.grid)[2]
-        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
-        return to_first(self.y).copy()
+        return to_first(self.launch(chunks)).copy()
 
     def run_hooked(self) -> Any:
         n, oh, ow, cout = self.y.shape
-        operands, shape = [*self.operands[:4], None], (n, oh * ow, cout)
-        stored = call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape)
-        return to_first(stored.reshape(self.y.shape))
+        return to_first(self.hooked(n, oh * ow, cout).reshape(self.y.shape))
 
 
 def operands(
@@ -175,9 +167,8 @@ def test_any_chunking_gives_the_same_bits(isa: Isa, name: str) -> None:
     groups, cin, cout, window, planar = CASES[name]
     x, weights, bias = operands(isa, 2, groups, cin, cout, 37, 21, window)
     case = Convolution(isa, x, weights, bias, groups, window, planar=planar)
-    whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+    whole = case.run_in_any_chunks()
     assert_near(whole, reference(x, weights, bias, groups, window, 0), cin * 49)
-    assert all(np.array_equal(whole, other) for other in others)
 
 
 @each_isa

@@ -15,8 +15,8 @@ from graphwright.kernels.conv import conv
 from graphwright.kernels.conv.pack import conv_layout, conv_panels
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
-from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import call, hook, load, strided
+from tests.kernels.library.cases import each_isa
+from tests.kernels.library.harness import load, strided
 from tests.kernels.library.windows import (
     DEEP_WINDOWS,
     LAYOUTS,
@@ -138,7 +138,7 @@ def test_blocks_of_channels_and_any_chunking_give_the_same_bits(isa: Isa, name: 
         Convolution(isa, x, weights, bias, groups, window, act=1, unit_tiles=tiles, block_panels=panels)
         for tiles, panels in ((0, 0), (1, 1), (3, 2), (3, 32))
     ]
-    whole, *others = [case.run(chunks) for case in cases for chunks in chunkings(case.grid)]
+    whole, *others = [case.run_in_any_chunks() for case in cases]
     assert_near(
         whole, reference(x, weights, bias, groups, window, 1), cin * window.kernel[0] * window.kernel[1]
     )
@@ -158,7 +158,7 @@ def test_hook_gets_every_element_once(isa: Isa, groups: int, cin: int, cout: int
 def test_error_of_the_hook_is_returned(isa: Isa) -> None:
     window = Window((2, 2))
     case = Convolution(isa, *operands(np.random.default_rng(0), 1, 1, 2, 3, 4, 5, window), 1, window)
-    assert call(case.kernel, case.operands, case.args, case.grid, case.scratch, hook=hook("fail")) == 7
+    assert case.error_of_hook() == 7
 
 
 @each_isa

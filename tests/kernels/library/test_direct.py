@@ -15,8 +15,9 @@ from graphwright.ir.types import Layout
 from graphwright.kernels.conv import direct
 from graphwright.layout.transform import pack, unpack
 from graphwright.targets.cpu.isa import ISAS, Isa
-from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import Array, call, call_hooked, hook, load
+from tests.kernels.library.cases import each_isa, guard
+from tests.kernels.library.harness import Array, call, load
+from tests.kernels.library.prepared import PreparedKernel
 from tests.kernels.library.windows import WINDOWS, Window, assert_near, normal, reference
 
 
@@ -36,7 +37,7 @@ def to_blocks(x: Any, lanes: int, *, at_end: bool = True) -> Array:
     return guard(packed, at_end=at_end)
 
 
-class Direct:
+class Direct(PreparedKernel):
     """Operands laid out in guarded memory and ready to run."""
 
     def __init__(
@@ -79,9 +80,8 @@ class Direct:
         self.scratch = scratch(isa, self.args)
 
     def run(self, chunks: list[tuple[int, int]] | None = None) -> Any:
-        self.y[...] = untouched = 77
-        chunks = chunks or chunkings(self.grid)[2]
-        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
+        untouched = 77
+        self.launch(chunks, untouched)
         result = unpack(self.stored, blocked(self.stored.shape[-1]), self.shape).copy()
         self.stored[...] = untouched
         assert np.all(self.y == untouched)
@@ -90,15 +90,8 @@ class Direct:
     def run_hooked(self) -> Any:
         n, cout, oh, ow = self.shape
         lanes = self.stored.shape[-1]
-        batch = n * -(-cout // lanes)
-        stored = call_hooked(
-            self.kernel,
-            [*self.operands[:4], None],
-            self.args,
-            self.grid,
-            self.scratch,
-            (n, cout, oh * ow) if lanes == 1 else (batch, oh * ow, lanes),
-        )
+        shape = (n, cout, oh * ow) if lanes == 1 else (n * -(-cout // lanes), oh * ow, lanes)
+        stored = self.hooked(*shape)
         return unpack(stored.reshape(n, -1, oh, ow, lanes), blocked(lanes), self.shape)
 
 
@@ -181,10 +174,9 @@ def test_parts_of_channels_and_any_chunking_give_the_same_bits(isa: Isa, name: s
     x, weights, bias = operands(rng, 2, 1, cin, cout, h, w, window)
     residual = normal(rng, 2, cout, *window.output(h, w))
     case = Direct(isa, x, weights, bias, 1, window, residual=residual, act=1, planar=planar)
-    whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+    whole = case.run_in_any_chunks()
     expected = np.maximum(reference(x, weights, bias, 1, window, 0) + residual, 0)
     assert_near(whole, expected, cin * window.kernel[0] * window.kernel[1])
-    assert all(np.array_equal(whole, other) for other in others)
 
 
 PATCHES = {
@@ -208,9 +200,8 @@ def test_long_strides_match_float64(isa: Isa, name: str, planar: bool) -> None:
     window, h, w = PATCHES[name]
     x, weights, bias = operands(np.random.default_rng(7), 1, 1, 3, 20, h, w, window)
     case = Direct(isa, x, weights, bias, 1, window, planar=planar)
-    whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+    whole = case.run_in_any_chunks()
     assert_near(whole, reference(x, weights, bias, 1, window, 0), 3 * window.kernel[0] * window.kernel[1])
-    assert all(np.array_equal(whole, other) for other in others)
 
 
 @each_isa
@@ -230,10 +221,9 @@ def test_results_in_planes(isa: Isa, planar: bool, cin: int, cout: int, size: in
     for window in (Window((1, 1)), Window((3, 3), pads=(1, 1, 1, 1))):
         x, weights, bias = operands(np.random.default_rng(2), 2, 1, cin, cout, size, size, window)
         case = Direct(isa, x, weights, bias, 1, window, planar=planar, gap=1, step=2, into_planes=True)
-        whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+        whole = case.run_in_any_chunks()
         expected = reference(x, weights, bias, 1, window, 0)
         assert_near(whole, expected, 9 * cin)
-        assert all(np.array_equal(whole, other) for other in others)
         stored = Direct(isa, x, weights, bias, 1, window, planar=planar, into_planes=True).run_hooked()
         assert_near(stored, 3 * expected + 1, 81 * cin)
 
@@ -251,9 +241,8 @@ def test_results_in_dense_planes_match_float64(
     window = Window((size, size), (stride, stride), (size // 2,) * 4)
     x, weights, bias = operands(np.random.default_rng(cin), 2, 1, cin, cout, h, w, window)
     case = Direct(isa, x, weights, bias, 1, window, act=1, into_planes=True, at_end=at_end)
-    whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+    whole = case.run_in_any_chunks()
     assert_near(whole, np.maximum(reference(x, weights, bias, 1, window, 0), 0), size**2 * cin)
-    assert all(np.array_equal(whole, other) for other in others)
 
 
 @each_isa
@@ -280,7 +269,7 @@ def test_channels_spread_over_pixels(isa: Isa, split: tuple[int, int], into_plan
 def test_error_of_the_hook_is_returned(isa: Isa) -> None:
     window = Window((2, 2))
     case = Direct(isa, *operands(np.random.default_rng(0), 1, 1, 2, 3, 4, 5, window), 1, window)
-    assert call(case.kernel, case.operands, case.args, case.grid, case.scratch, hook=hook("fail")) == 7
+    assert case.error_of_hook() == 7
 
 
 @each_isa

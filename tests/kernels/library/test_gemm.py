@@ -15,8 +15,9 @@ from graphwright.kernels.gemm.pack import gemm_panels
 from graphwright.kernels.library.bits import single_bits
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
-from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, call_hooked, hook, load, strided
+from tests.kernels.library.cases import each_isa
+from tests.kernels.library.harness import Array, load, strided
+from tests.kernels.library.prepared import PreparedKernel
 
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 32, 33, 47, 64, 97, 101, 193]))
 DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([31, 64, 511, 512, 513, 1031]))
@@ -33,7 +34,7 @@ either_b = pytest.mark.parametrize("packed", [False, True], ids=["strided_b", "p
 CLIP = (-0.75, 1.5)
 
 
-class Product:
+class Product(PreparedKernel):
     """``act(scale * a @ b + bias + residual)`` of 4-D operands, laid out and ready to run."""
 
     def __init__(
@@ -70,17 +71,11 @@ class Product:
         self.scratch = problem.scratch_bytes(isa, self.args, packed=packed)
 
     def run(self, chunks: list[tuple[int, int]] | None = None) -> Array:
-        self.c[...] = np.nan
-        chunks = chunks or chunkings(self.grid)[2]
-        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
-        return self.c.copy()
+        return self.launch(chunks).copy()
 
     def run_hooked(self) -> Array:
         _, _, m, n = self.c.shape
-        shape, operands = (self.c.size // (m * n), m, n), [*self.operands[:-1], None]
-        return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape).reshape(
-            self.c.shape
-        )
+        return self.hooked(self.c.size // (m * n), m, n).reshape(self.c.shape)
 
 
 def reference(
@@ -156,9 +151,8 @@ def test_few_rows_times_packed_columns(isa: Isa, m: int, n: int, k: int) -> None
     rng = np.random.default_rng(m * 1009 + n)
     a, b, bias = normal(rng, 1, 1, m, k), normal(rng, 1, 1, k, n), normal(rng, 1, n)
     product = Product(isa, a, b, bias, packed=True)
-    whole, *others = [product.run(chunks) for chunks in chunkings(product.grid)]
+    whole = product.run_in_any_chunks()
     assert_near(whole, reference(a, b, bias), k)
-    assert all(np.array_equal(whole, other) for other in others)
 
 
 @each_isa
@@ -178,9 +172,8 @@ def test_a_row_or_a_column_times_a_matrix(
     bias, residual = (normal(rng, m, n), normal(rng, 1, 2, m, n)) if more else (None, None)
     scale = 0.375 if more else 1.0
     product = Product(isa, a, b, bias, residual, act=act, layout=layout, side=side, scale=scale)
-    whole, *others = [product.run(chunks) for chunks in chunkings(product.grid)]
+    whole = product.run_in_any_chunks()
     assert_near(whole, reference(a, b, bias, act, residual, scale), k)
-    assert all(np.array_equal(whole, other) for other in others)
     assert_near(product.run_hooked(), 3 * reference(a, b, bias, act, residual, scale) + 1, 9 * k)
 
 
@@ -202,9 +195,8 @@ def test_a_short_inner_axis(
     product = Product(
         isa, a, b, bias, residual, packed=packed, act=act, layout=layout, side=side, scale=scale
     )
-    whole, *others = [product.run(chunks) for chunks in chunkings(product.grid)]
+    whole = product.run_in_any_chunks()
     assert_near(whole, reference(a, b, bias, act, residual, scale), k)
-    assert all(np.array_equal(whole, other) for other in others)
     assert_near(product.run_hooked(), 3 * reference(a, b, bias, act, residual, scale) + 1, 9 * k)
 
 
@@ -220,9 +212,8 @@ GRIDS = [
 def test_any_chunking_gives_the_same_bits(isa: Isa, packed: bool, m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(1)
     product = Product(isa, normal(rng, 2, 1, m, k), normal(rng, 2, 1, k, n), normal(rng, 1, n), packed=packed)
-    whole, *others = [product.run(chunks) for chunks in chunkings(product.grid)]
+    whole = product.run_in_any_chunks()
     assert not np.isnan(whole).any()
-    assert all(np.array_equal(whole, other) for other in others)
 
 
 UNITS = [
@@ -256,10 +247,7 @@ def test_hook_gets_every_element_once(isa: Isa, packed: bool, m: int, n: int, k:
 @each_isa
 def test_error_of_the_hook_is_returned(isa: Isa) -> None:
     product = Product(isa, np.ones((1, 1, 3, 3)), np.ones((1, 1, 3, 3)))
-    error = call(
-        product.kernel, product.operands, product.args, product.grid, product.scratch, hook=hook("fail")
-    )
-    assert error == 7
+    assert product.error_of_hook() == 7
 
 
 @each_isa

@@ -15,7 +15,8 @@ from graphwright.kernels.library.bits import single_bits
 from graphwright.layout.transform import pack, unpack
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import call, call_hooked, load, strided
+from tests.kernels.library.harness import load, strided
+from tests.kernels.library.prepared import PreparedKernel
 
 ROWS = st.one_of(st.integers(0, 10), st.sampled_from([16, 17, 145, 150]))
 COLUMNS = st.one_of(st.integers(1, 20), st.sampled_from([47, 48, 49, 97, 200]))
@@ -42,7 +43,7 @@ def largest_of_blocks(a: Any, block: int) -> Any:
     return np.repeat(largest, block, 1)[:, :k]
 
 
-class Product:
+class Product(PreparedKernel):
     """``a @ w.T + bias`` of drawn codes, laid out and ready to run; ``expected`` is in float64."""
 
     def __init__(
@@ -100,10 +101,7 @@ class Product:
         return ((numbers - shift) * factor)[:, :k]
 
     def run(self, chunks: list[tuple[int, int]] | None = None) -> Any:
-        self.c[...] = np.nan
-        chunks = chunks or chunkings(self.grid)[2]
-        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
-        return self.c.copy().reshape(self.expected.shape)
+        return self.launch(chunks).copy().reshape(self.expected.shape)
 
     def assert_near(self, actual: Any) -> None:
         assert (np.abs(actual - self.expected) <= self.bound).all()
@@ -136,10 +134,8 @@ def test_matches_float64(
 @pytest.mark.parametrize("m", [1, 3, 9, 150])
 def test_hook_sees_the_tiles(isa: Isa, m: int, dynamic: bool) -> None:
     product = Product(isa, m, 101, 130, 4, 32, "bytes", False, "end", dynamic)
-    operands = [*product.operands[:-1], None]
-    shape = (1, m, 101)
-    found = call_hooked(product.kernel, operands, product.args, product.grid, product.scratch, shape)
-    expected = 3 * product.run().reshape(shape) + 1
+    found = product.hooked(1, m, 101)
+    expected = 3 * product.run().reshape(found.shape) + 1
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-4)
 
 

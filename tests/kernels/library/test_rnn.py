@@ -25,7 +25,6 @@ F32 = npt.NDArray[np.float32]
 GATES: dict[ModuleType, int] = {lstm: 4, gru: 3, elman: 1}
 NAMES = {lstm: "LSTM", gru: "GRU", elman: "RNN"}
 each_layer = pytest.mark.parametrize("module", list(GATES), ids=NAMES.get)
-ABSENT = (0, 0)
 
 
 def sigmoid(x: AnyArray) -> AnyArray:

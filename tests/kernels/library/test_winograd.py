@@ -18,8 +18,9 @@ from graphwright.kernels.conv.winograd import Conv3x3
 from graphwright.layout.transform import pack, unpack
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
-from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import Array, call, call_hooked, hook, load
+from tests.kernels.library.cases import each_isa, guard
+from tests.kernels.library.harness import Array, load
+from tests.kernels.library.prepared import PreparedKernel
 from tests.kernels.library.windows import Window, normal, reference
 
 each_form = pytest.mark.parametrize("m", winograd.SYMBOLS)
@@ -57,7 +58,7 @@ def transformed(w: Any, m: int, isa: Isa) -> Array:
     return made
 
 
-class Winograd:
+class Winograd(PreparedKernel):
     """Operands laid out in guarded memory and ready to run."""
 
     def __init__(
@@ -93,21 +94,16 @@ class Winograd:
         self.scratch = winograd.scratch_bytes(m, isa, args)
 
     def run(self, chunks: list[tuple[int, int]] | None = None) -> Array:
-        self.y[...] = np.nan
-        chunks = chunks or chunkings(self.grid)[2]
-        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
+        y = self.launch(chunks)
         ow, blocks = self.shape[3], -(-self.shape[1] // self.isa.lanes)
-        dense = self.y[:, :blocks, :, :ow]
-        assert np.isnan(self.y[:, blocks:]).all() and np.isnan(self.y[:, :, :, ow:]).all()
+        dense = y[:, :blocks, :, :ow]
+        assert np.isnan(y[:, blocks:]).all() and np.isnan(y[:, :, :, ow:]).all()
         return unpack(np.ascontiguousarray(dense), blocked(self.isa), self.shape)
 
     def run_hooked(self) -> Array:
         n, cout, oh, ow = self.shape
         blocks, lanes = -(-cout // self.isa.lanes), self.isa.lanes
-        stored = call_hooked(
-            self.kernel, [*self.operands[:4], None], self.args, self.grid, self.scratch,
-            (n * blocks, oh * ow, lanes),
-        )  # fmt: skip
+        stored = self.hooked(n * blocks, oh * ow, lanes)
         return unpack(stored.reshape(n, blocks, oh, ow, lanes), blocked(self.isa), self.shape)
 
 
@@ -182,9 +178,8 @@ def test_any_chunking_gives_the_same_bits(m: int, isa: Isa, shape: tuple[int, in
     x, weights, bias = operands(1, 2, *shape)
     for blocking in (None, (6, 1)):
         case = Winograd(m, isa, x, weights, bias, act=1, blocking=blocking)
-        whole, *others = [case.run(chunks) for chunks in chunkings(case.grid)]
+        whole = case.run_in_any_chunks()
         assert_near(whole, reference(x, weights, bias, 1, window((1, 1, 1, 1)), 1), shape[0])
-        assert all(np.array_equal(whole, other) for other in others)
 
 
 @each_isa
@@ -200,7 +195,7 @@ def test_hook_gets_every_element_once(m: int, isa: Isa, h: int, w: int) -> None:
 @each_form
 def test_error_of_the_hook_is_returned(m: int, isa: Isa) -> None:
     case = Winograd(m, isa, *operands(0, 1, 2, 3, 9, 9))
-    assert call(case.kernel, case.operands, case.args, case.grid, case.scratch, hook=hook("fail")) == 7
+    assert case.error_of_hook() == 7
 
 
 @each_isa

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.kernels.library.cases import chunkings
-from tests.kernels.library.harness import Array, call, call_hooked
+from tests.kernels.library.harness import Array
+from tests.kernels.library.prepared import PreparedKernel
 
 LAYOUTS = {
     "nchw": ((0, 1, 2, 3), 0, 1),
@@ -103,26 +103,15 @@ DEEP_WINDOWS = st.builds(
 """Windows over three axes."""
 
 
-class Prepared:
+class Prepared(PreparedKernel):
     """A convolution whose operands are laid out: x, weights, bias, y [N, C, spatial axes]."""
 
-    kernel: Any
-    operands: list[Any]
     y: Array
-    args: Any
-    grid: int
-    scratch: int
 
     def run(self, chunks: list[tuple[int, int]] | None = None) -> Array:
-        """The result; in three uneven chunks unless others are given."""
-        self.y[...] = np.nan
-        chunks = chunks or chunkings(self.grid)[2]
-        assert call(self.kernel, self.operands, self.args, self.grid, self.scratch, chunks=chunks) == 0
-        return self.y.copy()
+        return self.launch(chunks).copy()
 
     def run_hooked(self) -> Array:
         """What a hook stored of the result."""
         images, channels, *counts = self.y.shape
-        operands, shape = [*self.operands[:3], None], (images, channels, prod(counts))
-        stored = call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, shape)
-        return stored.reshape(self.y.shape)
+        return self.hooked(images, channels, prod(counts)).reshape(self.y.shape)

@@ -27,12 +27,14 @@ from graphwright.frontends.onnx import load
 from graphwright.ir.graph import Module
 from graphwright.ir.loops.text import print_kernel
 from graphwright.ir.text import print_module
+from graphwright.kernels.library.write import argument_names
 from graphwright.low_ir.tasks import Storage, TaskGraph
 from graphwright.low_ir.text import print_program
 from graphwright.package.write import write_package
 from graphwright.passes.base import Record
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.events.task_calls import record_tasks
+from graphwright.targets.cpu.isa import ISAS
 from graphwright.tools.reports.pipeline_table import pipeline_text
 
 PAGE = Path(__file__).with_name("path_of_a_model.md")
@@ -113,7 +115,9 @@ def dumps() -> dict[str, str]:
     (softmax,) = (kernel for kernel in kernels if "softmax" in kernel.name)
     made["loops"], made["c"] = print_kernel(softmax), _c_function(done, softmax.name)
     made["tasks"] = print_program(
-        _task_graph(done), "\n".join(print_kernel(k) for k in kernels if k is not softmax)
+        _task_graph(done),
+        "\n".join(print_kernel(k) for k in kernels if k is not softmax),
+        argument_names(ISAS[ISA]),
     )
     (repeated,) = compile_units([Unit(load(sums()))], Options(isa=ISA))
     made["repeated"] = print_program(_task_graph(repeated))

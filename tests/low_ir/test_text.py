@@ -86,7 +86,7 @@ program {
   b3 arena "h": floordiv((d0*4 - 1)*(d0*4 - 1), 3) bytes
   b4 scratch: 4 - (d0*4 - 1) bytes
   entry {
-    t0 launch gw_gemm(b0 + -1, _, function relu_0, out b3 + 4) args(d0, (d0*4 - 1)*(d0*4 - 1)) \
+    t0 launch gw_gemm(b0 + -1, _, function relu_0, out b3 + 4) args(m=d0, n0=(d0*4 - 1)*(d0*4 - 1)) \
 grid d0*4 work 4 ns scratch b4  // first\N{REPLACEMENT CHARACTER}
       kernel relu_0(x: f32[n0]) sizes(n0) {
         vector i < n0 { x[i] = 0 }
@@ -105,7 +105,7 @@ grid d0*4 work 4 ns scratch b4  // first\N{REPLACEMENT CHARACTER}
 
 
 def test_programs_print_as_what_they_hold() -> None:
-    assert print_program(PROGRAM, LOOPS) == EXPECTED
+    assert print_program(PROGRAM, LOOPS, {"gw_gemm": ("m",)}) == EXPECTED
 
 
 def test_long_expressions_are_named_once() -> None:

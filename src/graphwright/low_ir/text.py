@@ -11,9 +11,9 @@ kernel.
       b0 input 0 "x": 12*d0 bytes
       b2 arena "h": 32*d0 bytes
       entry {
-        t0 launch gw_gemm_f32(b0, b1, out b2) args(d0, 8, 3) grid d0 work 120 ns  // MatMul_0
-        t1 launch relu_0 in generated(b2, out b3) args(8*d0) grid 1 after t0  // Relu_1
-          kernel relu_0(...) { ... }
+        t0 launch gw_gemm_f32(b0, b1, out b2) args(m=d0, n=8, k=3) grid d0 work 120 ns  // MatMul_0
+        t1 launch relu_0 in generated(b2, out b3) args(n0=8*d0) grid 1 after t0  // Relu_1
+          kernel relu_0(...) sizes(n0) { ... }
       }
     }
 """
@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.names import terminal
 from graphwright.ir.text.quoting import quote
 from graphwright.low_ir.tasks import (
@@ -53,19 +54,30 @@ _CHECKS = {
 }
 _ATOM = 3
 _KERNEL = re.compile(r"^(?=kernel \w+\()", re.MULTILINE)
+_ARGUMENTS = re.compile(r" (?:sizes|scalars)\(([^)]+)\)")
+Names = Mapping[str, Sequence[str]]
+"""The names of the arguments of each kernel."""
 
 
-def print_program(program: TaskGraph, loops: str = "") -> str:
+def print_program(program: TaskGraph, loops: str = "", names: Names | None = None) -> str:
     """The text of ``program``. ``loops`` is the loop IR of its generated kernels; each is shown below its
-    first launch.
+    first launch. ``names`` are those of arguments of other kernels.
     """
-    return "\n".join(["program {", *_Printer(program, _by_kernel(loops)).lines(), "}"]) + "\n"
+    return "\n".join(["program {", *_Printer(program, _by_kernel(loops), names or {}).lines(), "}"]) + "\n"
 
 
 def _by_kernel(loops: str) -> dict[str, list[str]]:
     """The lines of each kernel, by its name."""
     texts = _KERNEL.split(loops)[1:]
     return {text[len("kernel ") : text.index("(")]: text.rstrip().split("\n") for text in texts}
+
+
+def _argument_names(head: str) -> list[str]:
+    """The names of the arguments of a generated kernel whose text begins with ``head``; those that a tile has
+    as an epilogue are not arguments of a launch.
+    """
+    names = [name for listed in _ARGUMENTS.findall(head) for name in listed.split(", ")]
+    return [name for name in names if name not in HOOK_SIZES]
 
 
 class _Registers:
@@ -120,8 +132,9 @@ class _Registers:
 
 
 class _Printer:
-    def __init__(self, program: TaskGraph, loops: Mapping[str, list[str]]) -> None:
+    def __init__(self, program: TaskGraph, loops: Mapping[str, list[str]], names: Names) -> None:
         self.program, self.loops = program, loops
+        self.names = {**names, **{name: _argument_names(lines[0]) for name, lines in loops.items()}}
         self.registers = _Registers(program.shape, program.inputs)
         self.shown: dict[str, int] = {}
         """For each kernel whose loops were printed, the task where."""
@@ -149,7 +162,7 @@ class _Printer:
     def _task(self, index: int, task: Task, margin: str) -> Iterator[str]:
         parts = [f"t{index} {self._head(task)}({self._operands(task)})"]
         if task.args:
-            parts.append(f"args({self._list(task.args)})")
+            parts.append(f"args({self._arguments(task)})")
         for word, register in (("grid", task.grid), ("work", task.work)):
             if register >= 0:
                 parts.append(f"{word} {self.registers[register]}" + (" ns" if word == "work" else ""))
@@ -189,14 +202,26 @@ class _Printer:
         offset = self.registers[operand.offset]
         return f"b{operand.buffer}" if offset == "0" else f"b{operand.buffer} + {offset}"
 
+    def _arguments(self, task: Task) -> str:
+        """The arguments of a task with their names; those of an epilogue follow those of the kernel."""
+        values = [self.registers[register] for register in task.args]
+        names = [name for symbol in self._kernels(task) for name in self.names.get(symbol, ())]
+        if len(names) != len(values):
+            return ", ".join(values)
+        return ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
+
+    def _kernels(self, task: Task) -> list[str]:
+        """The kernel that a task launches, and those that it passes to it."""
+        if task.kind is not TaskKind.LAUNCH:
+            return []
+        numbers = [task.kernel, *(o.kernel for o in task.operands if isinstance(o, FunctionOperand))]
+        return [self.program.kernels[number].symbol for number in numbers]
+
     def _loops(self, index: int, task: Task, margin: str) -> Iterator[str]:
         """The loops of the generated kernels that a task launches; later tasks only refer to the
         first one.
         """
-        if task.kind is not TaskKind.LAUNCH:
-            return
-        numbers = [task.kernel, *(o.kernel for o in task.operands if isinstance(o, FunctionOperand))]
-        for symbol in (self.program.kernels[number].symbol for number in numbers):
+        for symbol in self._kernels(task):
             if symbol in self.shown:
                 yield f"{margin}// loops of {symbol}: see t{self.shown[symbol]}"
             elif symbol in self.loops:

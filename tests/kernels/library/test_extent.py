@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import ctypes
 import math
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from graphwright.kernels.gemm import gemm
 from graphwright.kernels.library.extent import Extent, ExtentInC
-from graphwright.kernels.library.write import KernelModule, source_modules, write_module
+from graphwright.kernels.library.write import kernel_modules, write_module
 from graphwright.runtime.devices.target import kernel_library
 from graphwright.targets.cpu.c.extent import FIRST
 from graphwright.targets.cpu.isa import V3, Isa
 from tests.fuzz.packages import ABSURD
 from tests.kernels.library.cases import each_isa
 
-MODULES = [cast(KernelModule, import_module(name)) for name in source_modules()]
+MODULES = kernel_modules()
 _EXTENT = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_double)
 )

@@ -52,6 +52,16 @@ def source_modules() -> list[str]:
     return [".".join((kernels.__name__, *name.with_suffix("").parts)) for name, _ in found]
 
 
+def kernel_modules() -> list[KernelModule]:
+    """All modules with kernels."""
+    return [cast(KernelModule, import_module(name)) for name in source_modules()]
+
+
+def argument_names(isa: Isa) -> dict[str, tuple[str, ...]]:
+    """The names of the arguments of each kernel of the library."""
+    return {extent.symbol: extent.args for module in kernel_modules() for extent in module.extents(isa)}
+
+
 def _roots() -> list[Path]:
     """The folders that contain families of kernels."""
     return [Path(root) for root in kernels.__path__]
@@ -62,7 +72,7 @@ def write_sources(folder: Path, isa: Isa, *, is_recorded: bool = False) -> list[
     earlier runs that are no longer written. Returns the files to compile, which ``sources.txt`` lists as
     well. With ``is_recorded``, the library contains a record of the modules that wrote it.
     """
-    modules = [cast(KernelModule, import_module(name)) for name in source_modules()]
+    modules = kernel_modules()
     sources = [path for module in modules for path in write_module(module, isa, folder)]
     names = folder / f"names_{isa.name}.c"
     listed = [*sources, names]

@@ -19,6 +19,7 @@ from graphwright.executable.nodes import Dispatch, Executable, HostProgram, Prog
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.text import print_module
 from graphwright.ir.verify import verify as verify_module
+from graphwright.kernels.library.write import argument_names
 from graphwright.loading import make_model
 from graphwright.low_ir.text import print_program
 from graphwright.package.package import Package
@@ -28,6 +29,7 @@ from graphwright.passes.manager import run_passes
 from graphwright.passes.unfuse import Unfuse
 from graphwright.records import dataclass, replace
 from graphwright.runtime.model import Model
+from graphwright.targets.cpu.isa import ISAS
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import Sizes
 from graphwright.tools.console import say
@@ -247,4 +249,5 @@ def _ir_text(model: Model, level: Level) -> str:
 
 def _target_text(target: TargetCode) -> str:
     loops = "\n".join(text for name, text in target.sources.items() if name.endswith(".loops"))
-    return f"// tasks for {target.name}\n{print_program(target.task_graph, loops)}".rstrip()
+    names = argument_names(ISAS[target.name]) if target.library else None
+    return f"// tasks for {target.name}\n{print_program(target.task_graph, loops, names)}".rstrip()

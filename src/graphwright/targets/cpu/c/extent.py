@@ -15,7 +15,7 @@ rows and columns that the epilogue is called for. The function of the epilogue g
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
@@ -58,9 +58,6 @@ TILE, HOOK, ARGS, FIRST = 2, 5, 6, 7
 """Indices in ``out``."""
 SIGNATURE = "const int64_t *arg, int64_t args, int64_t operands, double *out"
 
-_Ranges = Mapping[str, Range | None]
-"""The ranges of axes; None where they do not follow from sizes."""
-
 
 @dataclass(frozen=True)
 class _Access:
@@ -72,6 +69,13 @@ class _Access:
     """The number of elements accessed along each axis."""
     is_masked: bool
     loops: tuple[Loop, ...]
+
+    def extents(self) -> dict[str, Dim | None]:
+        """The number of iterations along each axis; None if it does not follow from sizes."""
+        extents: dict[str, Dim | None] = {}
+        for loop in self.loops:
+            extents[loop.axis] = None if _axes_in(loop.extent, extents) else loop.extent
+        return extents
 
 
 def extent_text(kernel: Kernel, grid: Dim, scratch: Dim) -> str:
@@ -173,9 +177,9 @@ def _positive(access: _Access, names: Names) -> tuple[Dim, ...]:
     """The sizes that must be positive, or there is no access: of loops, of a tile, and of an axis of the
     buffer whose index the loops do not bound.
     """
-    extents = _extents(access.loops)
+    extents, indices = access.extents(), _IndexRanges(access, names).indices()
     sizes = [extent for extent in extents.values() if extent is not None]
-    for index, size, length in zip(_indices(access, names), access.sizes, access.buffer.shape, strict=True):
+    for index, size, length in zip(indices, access.sizes, access.buffer.shape, strict=True):
         if size != 1 and not _axes_in(size, extents):
             sizes.append(size)
         if index is None:
@@ -191,11 +195,11 @@ def _with_signs(positive: Sequence[Dim], names: Names) -> dict[str, Double]:
 
 def _reach(access: _Access, target: str, names: Names) -> Iterator[str]:
     """C statements that extend the end of an operand to include one access."""
-    low, high = [ZERO], [ZERO]
+    ranges, low, high = _IndexRanges(access, names), [ZERO], [ZERO]
     for index, length, stride in zip(
-        _indices(access, names), access.buffer.shape, _strides(access.buffer), strict=True
+        ranges.indices(), access.buffer.shape, _strides(access.buffer), strict=True
     ):
-        along = scaled(index or Range(ZERO, _last_index(length, names)), number(stride, names))
+        along = scaled(index or Range(ZERO, ranges.last(length)), number(stride, names))
         low.append(along.low)
         high.append(along.high)
     first = plus(*low)
@@ -205,90 +209,86 @@ def _reach(access: _Access, target: str, names: Names) -> Iterator[str]:
     yield f"{target} = gw_most({target}, {end.text});"
 
 
-def _indices(access: _Access, names: Names) -> list[Range | None]:
-    """The range of the index along each axis.
+class _IndexRanges:
+    """The ranges of the indices of an access; ``names`` are the C variables of sizes."""
 
-    An index in which each axis occurs once is bounded by the loops. Any other index, and one that depends on
-    a mask or on data, is None: assumed to be within the shape of the buffer, which masks and checks ensure.
-    """
-    extents = _extents(access.loops)
-    ranges = {
-        axis: None if extent is None else Range(ZERO, _last_index(extent, names))
-        for axis, extent in extents.items()
-    }
-    found: list[Range | None] = []
-    for index, size in zip(access.index, access.sizes, strict=True):
-        if access.is_masked or isinstance(index, Scalar) or _axes_in(size, extents):
-            found.append(None)
-            continue
-        first = _affine(index, ranges, names, set())
-        found.append(first and Range(first.low, plus(first.high, _last_index(size, names))))
-    return found
+    def __init__(self, access: _Access, names: Names) -> None:
+        self._access, self._names = access, names
+        self._axes = {
+            axis: None if extent is None else Range(ZERO, self.last(extent))
+            for axis, extent in access.extents().items()
+        }
 
+    def indices(self) -> list[Range | None]:
+        """The range of the index along each axis of the buffer.
 
-def _last_index(size: Dim, names: Names) -> Double:
-    """The last index of an axis that is not empty."""
-    return number(size - 1, names)._replace(at_least_0=True)
+        An index in which each axis occurs once is bounded by the loops. Any other index, and one that depends
+        on a mask or on data, is None: assumed to be within the shape of the buffer, which masks and checks
+        ensure.
+        """
+        found: list[Range | None] = []
+        for index, size in zip(self._access.index, self._access.sizes, strict=True):
+            if self._access.is_masked or isinstance(index, Scalar) or _axes_in(size, self._axes):
+                found.append(None)
+                continue
+            first = self._affine(index, set())
+            found.append(first and Range(first.low, plus(first.high, self.last(size))))
+        return found
 
+    def last(self, size: Dim) -> Double:
+        """The last index of an axis that is not empty."""
+        return number(size - 1, self._names)._replace(at_least_0=True)
 
-def _extents(loops: Sequence[Loop]) -> dict[str, Dim | None]:
-    """The number of iterations along each axis; None if it does not follow from sizes."""
-    extents: dict[str, Dim | None] = {}
-    for loop in loops:
-        extents[loop.axis] = None if _axes_in(loop.extent, extents) else loop.extent
-    return extents
+    def _affine(self, index: Dim, used: set[str]) -> Range | None:
+        """The range of ``index``; None unless each axis occurs in one term, to the first power. Axes that
+        occurred are added to ``used``.
+        """
+        if not isinstance(index, Expr):
+            return Range(literal(index), literal(index))
+        low, high = [ZERO], [ZERO]
+        for monomial, coefficient in index.terms:
+            factors: list[Atom] = [atom for atom, power in monomial for _ in range(power)]
+            moving = [atom for atom in factors if self._moves(atom)]
+            if len(moving) > 1:
+                return None
+            known = self._moving(moving[0], used) if moving else Range(ONE, ONE)
+            if known is None:
+                return None
+            others = (atom_value(atom, self._names) for atom in factors if atom not in moving)
+            term = scaled(known, times(literal(coefficient), *others))
+            low.append(term.low)
+            high.append(term.high)
+        return Range(plus(*low), plus(*high))
+
+    def _moving(self, atom: Atom, used: set[str]) -> Range | None:
+        """The range of an axis, or of a function of axes."""
+        if isinstance(atom, Symbol):
+            known = None if atom.name in used else self._axes[atom.name]
+            used.add(atom.name)
+            return known
+        inner, *rest = atom.operands
+        if any(_axes_in(operand, self._axes) for operand in rest):
+            return None
+        found = self._affine(inner, used)
+        if found is None:
+            return None
+        if atom.name == "mod":
+            last = self.last(rest[0])
+            high = least(found.high, last).text
+            text = high if found.low.at_least_0 else f"({found.low.text} >= 0 ? {high} : {last.text})"
+            return Range(ZERO, Double(text, at_least_0=True))
+        operands = [number(operand, self._names) for operand in rest]
+        ends = [combined(atom.name, [end, *operands]) for end in found]
+        return Range(least(*ends), most(*ends))
+
+    def _moves(self, atom: Atom) -> bool:
+        if isinstance(atom, Symbol):
+            return atom.name in self._axes
+        return any(_axes_in(operand, self._axes) for operand in atom.operands)
 
 
 def _axes_in(dim: Dim, axes: Container[str]) -> bool:
     return any(name in axes for name in names_in(dim))
-
-
-def _affine(index: Dim, ranges: _Ranges, names: Names, used: set[str]) -> Range | None:
-    """The range of ``index``; None unless each axis occurs in one term, to the first power."""
-    if not isinstance(index, Expr):
-        return Range(literal(index), literal(index))
-    low, high = [ZERO], [ZERO]
-    for monomial, coefficient in index.terms:
-        factors: list[Atom] = [atom for atom, power in monomial for _ in range(power)]
-        moving = [atom for atom in factors if _moves(atom, ranges)]
-        if len(moving) > 1:
-            return None
-        known = _moving(moving[0], ranges, names, used) if moving else Range(ONE, ONE)
-        if known is None:
-            return None
-        others = (atom_value(atom, names) for atom in factors if atom not in moving)
-        term = scaled(known, times(literal(coefficient), *others))
-        low.append(term.low)
-        high.append(term.high)
-    return Range(plus(*low), plus(*high))
-
-
-def _moving(atom: Atom, ranges: _Ranges, names: Names, used: set[str]) -> Range | None:
-    """The range of an axis, or of a function of axes."""
-    if isinstance(atom, Symbol):
-        known = None if atom.name in used else ranges[atom.name]
-        used.add(atom.name)
-        return known
-    inner, *rest = atom.operands
-    if any(_axes_in(operand, ranges) for operand in rest):
-        return None
-    found = _affine(inner, ranges, names, used)
-    if found is None:
-        return None
-    if atom.name == "mod":
-        last = _last_index(rest[0], names)
-        high = least(found.high, last).text
-        text = high if found.low.at_least_0 else f"({found.low.text} >= 0 ? {high} : {last.text})"
-        return Range(ZERO, Double(text, at_least_0=True))
-    operands = [number(operand, names) for operand in rest]
-    ends = [combined(atom.name, [end, *operands]) for end in found]
-    return Range(least(*ends), most(*ends))
-
-
-def _moves(atom: Atom, ranges: _Ranges) -> bool:
-    if isinstance(atom, Symbol):
-        return atom.name in ranges
-    return any(_axes_in(operand, ranges) for operand in atom.operands)
 
 
 def _strides(buffer: Buffer) -> Sequence[Dim]:

@@ -16,15 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from graphwright.cost.machine import FMA_SUMS
-from graphwright.kernels.library.assembly import (
-    clobbered,
-    outer_product,
-    register,
-    register_count,
-    spread,
-    zeroed,
-)
+from graphwright.kernels.library.assembly import Accumulators, clobbered, outer_product, spread
 from graphwright.kernels.library.tile import PAIR_TARGET
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
@@ -117,25 +109,14 @@ class TileAssembly:
         return self.family.isa.vector_bytes == 64
 
     @property
-    def splits(self) -> int:
-        """The number of sets of accumulators."""
-        return next(n for n in (1, 2, 4) if n * self.tile.sums >= FMA_SUMS or n == 4)
+    def accumulators(self) -> Accumulators:
+        """The registers of the sums: for each pixel, one per output block."""
+        return Accumulators.filling(self.family.isa, self.tile.pixels, self.tile.blocks)
 
     @property
     def middle(self) -> int:
         """The bytes from the first pixel to the middle one, at which pointers point."""
         return self.tile.pixels // 2 * self.family.pixel
-
-    def sum(self, pixel: int, block: int, split: int = 0) -> str:
-        return register(self.family.isa, split * self.tile.sums + pixel * self.tile.blocks + block)
-
-    def cells(self) -> list[tuple[int, int]]:
-        return [(p, b) for p in range(self.tile.pixels) for b in range(self.tile.blocks)]
-
-    def free(self) -> list[str]:
-        """The registers without accumulators; those for weights come first."""
-        first = self.splits * self.tile.sums
-        return [register(self.family.isa, i) for i in range(first, register_count(self.family.isa))]
 
     def text(self) -> str:
         """The function."""
@@ -161,7 +142,8 @@ class TileAssembly:
         """
         lines = [f"mov %c[{pointer}_block](%[t]), %%rdx", *self.triple()]
         size = self.family.isa.vector_bytes
-        return lines + [cell(f"{p * size}{_BLOCKS[b]}", self.sum(p, b)) for p, b in self.cells()]
+        sums = enumerate(self.accumulators.sums())
+        return lines + [cell(f"{p * size}{_BLOCKS[b]}", x) for p, row in sums for b, x in enumerate(row)]
 
     def triple(self) -> list[str]:
         """Computes three times rdx, for a fourth block."""
@@ -171,7 +153,7 @@ class TileAssembly:
         """Clears the accumulators."""
         after = self.tile.pixels * self.family.isa.vector_bytes
         return [
-            *zeroed([self.sum(p, b, split) for split in range(self.splits) for p, b in self.cells()]),
+            *self.accumulators.clear(),
             "cmpq $0, %c[far](%[t])",
             "je 4f",
             "mov %c[to](%[t]), %%rax",
@@ -244,7 +226,7 @@ class TileAssembly:
 
     def turns(self, label: int, *, deep: bool) -> list[str]:
         """An unrolled loop of ecx iterations over channels."""
-        steps = [self.step(n, 4 * n, n % self.splits, deep=deep) for n in range(_UNROLL)]
+        steps = [self.step(n, 4 * n, n % self.accumulators.splits, deep=deep) for n in range(_UNROLL)]
         lines = [line for step in steps for line in step]
         return [".p2align 5", f"{label}:", *lines, *self.advance(_UNROLL), "dec %%ecx", f"jnz {label}b"]
 
@@ -286,7 +268,7 @@ class TileAssembly:
             lines = []
             for number in range(count):
                 lines += [f"mov {16 * number}({_TAP}), %%rcx", f"lea ({_X},%%rcx,4), {_A}"]
-                lines += self.step(number, 0, number % self.splits, fetch=False)
+                lines += self.step(number, 0, number % self.accumulators.splits, fetch=False)
             return [*lines, f"add ${16 * count}, {_TAP}", f"add ${count * vector}, {_W}"]
 
         return [
@@ -316,7 +298,7 @@ class TileAssembly:
         unrolled loop.
         """
         tile, vector = self.tile, self.family.isa.vector_bytes
-        weights, spare = self.free()[: tile.blocks], self.free()[tile.blocks :]
+        weights, spare = self.accumulators.spare[: tile.blocks], self.accumulators.spare[tile.blocks :]
         blocks = [f"({_W})", f"({_W},{_W_OUT})", f"({_W},{_W_OUT},2)", f"({_W},{_TRIPLE})"]
         lines = [f"vmovups {number * vector}{blocks[b]}, {x}" for b, x in enumerate(weights)]
         if deep and number * vector % 64 == 0:
@@ -325,8 +307,7 @@ class TileAssembly:
         if fetch and number % 2 == 0:
             lines += [f"prefetcht1 ({_AHEAD})", f"add %c[ahead_step](%[t]), {_AHEAD}"]
         addresses = [self.address(p, at) for p in range(tile.pixels)]
-        sums = [[self.sum(p, b, split) for b in range(tile.blocks)] for p in range(tile.pixels)]
-        fma = "vdpbf16ps" if self.family.pairs else "vfmadd231ps"
+        sums, fma = self.accumulators.sums(split), "vdpbf16ps" if self.family.pairs else "vfmadd231ps"
         return lines + outer_product(addresses, spread(self.folded(), tile.pixels), weights, sums, spare, fma)
 
     def address(self, pixel: int, at: int) -> str:
@@ -343,14 +324,9 @@ class TileAssembly:
 
     def finish(self) -> list[str]:
         """Adds up the split accumulators and the addends, applies the activation, and stores."""
-        sums = [self.sum(p, b) for p, b in self.cells()]
-        bound = self.free()[0]
+        sums, bound = self.accumulators.flat(), self.accumulators.spare[0]
         return [
-            *(
-                f"vaddps {self.sum(p, b, split)}, {self.sum(p, b)}, {self.sum(p, b)}"
-                for split in range(1, self.splits)
-                for p, b in self.cells()
-            ),
+            *self.accumulators.add_up(),
             *self.addends(),
             "cmpq $1, %c[act](%[t])",
             "jb 10f",
@@ -365,7 +341,7 @@ class TileAssembly:
 
     def addends(self) -> list[str]:
         """Adds `added` and `bias` to the finished sums."""
-        shared = self.free()[: self.tile.blocks]
+        shared = self.accumulators.spare[: self.tile.blocks]
         size = self.family.isa.vector_bytes
         return [
             "mov %c[added](%[t]), %%rax",
@@ -376,6 +352,6 @@ class TileAssembly:
             "test %%rax, %%rax",
             "jz 2f",
             *(f"vmovups {b * size}(%%rax), {x}" for b, x in enumerate(shared)),
-            *(f"vaddps {shared[b]}, {self.sum(p, b)}, {self.sum(p, b)}" for p, b in self.cells()),
+            *(f"vaddps {shared[b]}, {x}, {x}" for row in self.accumulators.sums() for b, x in enumerate(row)),
             "2:",
         ]

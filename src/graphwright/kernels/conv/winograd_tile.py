@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphwright.kernels.library.assembly import (
-    clobbered,
-    outer_product,
-    register,
-    register_count,
-    spread,
-    zeroed,
-)
+from graphwright.kernels.library.assembly import Accumulators, clobbered, outer_product, spread
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -74,7 +67,7 @@ class _Product:
         turns = K_RUN // _UNROLL
         skip = 4 * K_RUN * (product_rows(self.isa) - 1)
         code = [
-            *zeroed(self.sums()),
+            *self.accumulators.clear(),
             "test %[runs], %[runs]",
             "jz 4f",
             ".p2align 5",
@@ -95,7 +88,10 @@ class _Product:
             "dec %[rest]",
             "jnz 5b",
             "6:",
-            *(f"vmovups {x}, {i * self.isa.vector_bytes}(%[y])" for i, x in enumerate(self.sums())),
+            *(
+                f"vmovups {x}, {i * self.isa.vector_bytes}(%[y])"
+                for i, x in enumerate(self.accumulators.flat())
+            ),
         ]
         return "\n".join(
             [
@@ -115,14 +111,14 @@ class _Product:
             ]
         )
 
-    def sums(self) -> list[str]:
-        """The accumulators, ordered by row, then vector."""
-        return [register(self.isa, i) for i in range(self.rows * self.vectors)]
+    @property
+    def accumulators(self) -> Accumulators:
+        """The registers of the sums."""
+        return Accumulators(self.isa, self.rows, self.vectors)
 
     def step(self, number: int, *, fetch: bool) -> list[str]:
         """The FMAs of one channel, with index ``number`` in the unrolled loop."""
-        first = self.rows * self.vectors
-        spare = [register(self.isa, i) for i in range(first, register_count(self.isa))]
+        spare = self.accumulators.spare
         columns, free = spare[: self.vectors], spare[self.vectors :][:4]
         folded = self.rows // 3 if self.isa.vector_bytes == 64 else 0
         at = number * self.vectors
@@ -130,7 +126,7 @@ class _Product:
         fetches = (number + 1) * _FETCHES // _UNROLL - number * _FETCHES // _UNROLL if fetch else 0
         lines += ["prefetcht1 (%[ahead])", "add %[step], %[ahead]"] * fetches
         places = [f"{4 * (r * K_RUN + number)}(%[v])" for r in range(self.rows)]
-        sums = [self.sums()[r * self.vectors :][: self.vectors] for r in range(self.rows)]
+        sums = self.accumulators.sums()
         return lines + outer_product(places, spread(folded, self.rows), columns, sums, free)
 
     def advance(self, steps: int) -> list[str]:

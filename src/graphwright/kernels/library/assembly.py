@@ -4,22 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphwright.cost.machine import FMA_SUMS
+from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
-
-
-def register_count(isa: Isa) -> int:
-    """The number of vector registers."""
-    return 32 if isa.vector_bytes == 64 else 16
-
-
-def register(isa: Isa, number: int) -> str:
-    """The name of a vector register in an assembly template: ``%%zmm3``."""
-    return f"%%{'zmm' if isa.vector_bytes == 64 else 'ymm'}{number}"
 
 
 def clobbered(isa: Isa) -> str:
     """All vector registers, as a clobber list."""
-    return ", ".join(f'"xmm{i}"' for i in range(register_count(isa)))
+    return ", ".join(f'"xmm{i}"' for i in range(_register_count(isa)))
+
+
+def _register_count(isa: Isa) -> int:
+    return 32 if isa.vector_bytes == 64 else 16
+
+
+@dataclass(frozen=True)
+class Accumulators:
+    """The vector registers of a tile of ``rows`` x ``vectors`` sums. ``splits`` sets of registers accumulate
+    parts of each sum.
+    """
+
+    isa: Isa
+    rows: int
+    vectors: int
+    splits: int = 1
+
+    @classmethod
+    def filling(cls, isa: Isa, rows: int, vectors: int) -> Accumulators:
+        """With as many sets as keep the FMA units busy: each FMA waits for the one before it in its sum."""
+        splits = next(n for n in (1, 2, 4) if n * rows * vectors >= FMA_SUMS or n == 4)
+        return cls(isa, rows, vectors, splits)
+
+    @property
+    def registers(self) -> list[str]:
+        """The names of all vector registers in an assembly template, such as ``%%zmm3``."""
+        prefix = "%%zmm" if self.isa.vector_bytes == 64 else "%%ymm"
+        return [f"{prefix}{number}" for number in range(_register_count(self.isa))]
+
+    @property
+    def spare(self) -> list[str]:
+        """The registers without sums, which come last."""
+        return self.registers[self.splits * self.rows * self.vectors :]
+
+    def sums(self, split: int = 0) -> list[list[str]]:
+        """The registers of a set, by row."""
+        first = split * self.rows * self.vectors
+        return [self.registers[first + r * self.vectors :][: self.vectors] for r in range(self.rows)]
+
+    def flat(self, split: int = 0) -> list[str]:
+        """The registers of a set."""
+        return [x for row in self.sums(split) for x in row]
+
+    def clear(self) -> list[str]:
+        """Clears all sums."""
+        return zeroed(self.registers[: self.splits * self.rows * self.vectors])
+
+    def add_up(self) -> list[str]:
+        """Adds all sets to the first one."""
+        return [
+            f"vaddps {part}, {x}, {x}"
+            for split in range(1, self.splits)
+            for part, x in zip(self.flat(split), self.flat(), strict=True)
+        ]
 
 
 def zeroed(registers: Sequence[str]) -> list[str]:

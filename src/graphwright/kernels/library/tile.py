@@ -11,14 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from graphwright.cost.machine import FMA_SUMS
-from graphwright.kernels.library.assembly import (
-    clobbered,
-    outer_product,
-    register,
-    register_count,
-    zeroed,
-)
+from graphwright.kernels.library.assembly import Accumulators, clobbered, outer_product, zeroed
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -69,8 +62,7 @@ class TileAssembly:
     """One tile as one block of inline assembly with fixed registers. Besides FMAs, the limit is the number of
     instructions per cycle, especially if another thread shares the core. So with AVX-512, the FMAs of a third
     of the rows read and broadcast numbers from memory themselves; the load ports still are idle a third of
-    the time. A small tile splits k over several sets of accumulators, as each FMA would otherwise wait for
-    the one before.
+    the time. A small tile splits k over several sets of accumulators.
     """
 
     shape: TileShape
@@ -92,26 +84,14 @@ class TileAssembly:
         return ["a", *(f"a{row}" for row in rows)]
 
     @property
-    def splits(self) -> int:
-        """The number of sets of accumulators."""
-        return next(n for n in (1, 2, 4) if n * self.rows * self.vectors >= FMA_SUMS or n == 4)
-
-    @property
-    def spare(self) -> list[str]:
-        """The registers without accumulators."""
-        first = self.splits * self.rows * self.vectors
-        return [register(self.isa, i) for i in range(first, register_count(self.isa))]
+    def accumulators(self) -> Accumulators:
+        """The registers of the sums."""
+        return Accumulators.filling(self.isa, self.rows, self.vectors)
 
     @property
     def columns(self) -> list[str]:
         """Registers for a row of B."""
-        return self.spare[: self.vectors]
-
-    def sum(self, row: int, vector: int, split: int = 0) -> str:
-        return register(self.isa, (split * self.rows + row) * self.vectors + vector)
-
-    def cells(self) -> list[tuple[int, int]]:
-        return [(r, v) for r in range(self.rows) for v in range(self.vectors)]
+        return self.accumulators.spare[: self.vectors]
 
     def text(self) -> str:
         """The function ``tile_RxV``."""
@@ -137,7 +117,7 @@ class TileAssembly:
     def instructions(self) -> list[str]:
         """The loops over k: runs of ``K_RUN`` steps, then single steps for the rest."""
         return [
-            *zeroed([self.sum(r, v, split) for split in range(self.splits) for r, v in self.cells()]),
+            *self.accumulators.clear(),
             "lea (%[ldb],%[ldb],2), %%rdx",
             "mov %c[to](%[t]), %%rax",
             "test %[runs], %[runs]",
@@ -147,7 +127,11 @@ class TileAssembly:
             *self.fetch_target(),
             f"8: mov ${K_RUN // _UNROLL}, %%ecx",
             "3:",
-            *(line for number in range(_UNROLL) for line in self.step(number, number % self.splits)),
+            *(
+                line
+                for number in range(_UNROLL)
+                for line in self.step(number, number % self.accumulators.splits)
+            ),
             *self.advance(_UNROLL),
             "dec %%ecx",
             "jnz 3b",
@@ -193,31 +177,26 @@ class TileAssembly:
 
     def finish(self) -> list[str]:
         """Adds up the split accumulators and the addends, clips, and stores."""
-        splits = [
-            f"vaddps {self.sum(r, v, split)}, {self.sum(r, v)}, {self.sum(r, v)}"
-            for split in range(1, self.splits)
-            for r, v in self.cells()
-        ]
         return [
-            *splits,
+            *self.accumulators.add_up(),
             *self.addends(),
             "mov %c[to](%[t]), %%rax",
             "mov %c[to_ld](%[t]), %%rdx",
             *self.activate(),
-            *self.walk("rax", "rdx", lambda r, v: f"vmovups {self.sum(r, v)}, {self.at(v)}(%%rax)"),
+            *self.walk("rax", "rdx", lambda v, x: f"vmovups {x}, {self.at(v)}(%%rax)"),
         ]
 
     def addends(self) -> list[str]:
         """Adds what ``struct tile`` says to the finished sums."""
         own = self.columns
-        cells = [f"vaddps {own[v]}, {self.sum(r, v)}, {self.sum(r, v)}" for r, v in self.cells()]
+        cells = [f"vaddps {own[v]}, {x}, {x}" for row in self.accumulators.sums() for v, x in enumerate(row)]
 
-        def add_tile(r: int, v: int) -> str:
-            return f"vaddps {self.at(v)}(%%rax), {self.sum(r, v)}, {self.sum(r, v)}"
+        def add_tile(v: int, x: str) -> str:
+            return f"vaddps {self.at(v)}(%%rax), {x}, {x}"
 
-        def add_column(r: int, v: int) -> str:
+        def add_column(v: int, x: str) -> str:
             load = f"vbroadcastss (%%rax), {own[0]}\\n" if v == 0 else ""
-            return f"{load}vaddps {own[0]}, {self.sum(r, v)}, {self.sum(r, v)}"
+            return f"{load}vaddps {own[0]}, {x}, {x}"
 
         return [
             *("mov %c[added](%[t]), %%rax", "test %%rax, %%rax", "jz 1f", "mov %c[added_ld](%[t]), %%rdx"),
@@ -238,8 +217,8 @@ class TileAssembly:
 
     def activate(self) -> list[str]:
         """Relu and clip. Maximum and minimum return the first operand in this syntax if it is NaN."""
-        sums = [self.sum(r, v) for r, v in self.cells()]
-        low, high = self.spare[:2]
+        sums = self.accumulators.flat()
+        low, high = self.accumulators.spare[:2]
         return [
             *("cmpl $0, %c[relu](%[t])", "je 9f", *zeroed([low])),
             *(f"vmaxps {x}, {low}, {x}" for x in sums),
@@ -249,20 +228,22 @@ class TileAssembly:
             "10:",
         ]
 
-    def walk(self, pointer: str, ld: str, cell: Callable[[int, int], str]) -> list[str]:
-        """Applies ``cell`` to all cells; ``pointer`` advances by ``ld`` elements per row."""
+    def walk(self, pointer: str, ld: str, cell: Callable[[int, str], str]) -> list[str]:
+        """Applies ``cell`` to the position in its row and the register of all cells; ``pointer`` advances by
+        ``ld`` elements per row.
+        """
         lines: list[str] = []
-        for r in range(self.rows):
-            lines += [cell(r, v) for v in range(self.vectors)]
-            lines += [f"lea (%%{pointer},%%{ld},4), %%{pointer}"] if r < self.rows - 1 else []
-        return lines
+        for row in self.accumulators.sums():
+            lines += [cell(v, x) for v, x in enumerate(row)]
+            lines += [f"lea (%%{pointer},%%{ld},4), %%{pointer}"]
+        return lines[:-1]
 
     def at(self, vector: int) -> int:
         return vector * self.isa.vector_bytes
 
     def step(self, number: int, split: int, *, fetch: bool = True) -> list[str]:
         """The FMAs of one k, with index ``number`` in the unrolled loop."""
-        columns, free = self.columns, self.spare[self.vectors :][:4]
+        columns, free = self.columns, self.accumulators.spare[self.vectors :][:4]
         lines = {
             0: ["prefetcht1 (%[ahead])"],
             2: ["prefetcht1 (%[ahead],%[step])", "lea (%[ahead],%[step],2), %[ahead]"],
@@ -271,10 +252,8 @@ class TileAssembly:
         lines += [f"vmovups {self.at(v)}{row}, {x}" for v, x in enumerate(columns)]
         elements = [self.number_of_a(r, number) for r in range(self.rows)]
         folded = [self.isa.vector_bytes == 64 and self.rows > 2 and r % 3 == 0 for r in range(self.rows)]
-        sums = [[self.sum(r, v, split) for v in range(self.vectors)] for r in range(self.rows)]
-        return lines + outer_product(
-            elements, folded, columns, sums, free, "vdpbf16ps" if self.pairs else "vfmadd231ps"
-        )
+        fma = "vdpbf16ps" if self.pairs else "vfmadd231ps"
+        return lines + outer_product(elements, folded, columns, self.accumulators.sums(split), free, fma)
 
     def number_of_a(self, row: int, number: int) -> str:
         """The operand of A for the k with index ``number`` in the unrolled loop."""

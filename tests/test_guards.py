@@ -87,6 +87,13 @@ MODELS = {
         two=np.array([2]),
         first=np.array([0]),
     ),
+    "the last row with all rows of another": model(
+        [node("Slice", "a minus_one end zero", "last"), node("Add", "b last")],
+        {"a": ["N", 3], "b": ["M", 3]},
+        zero=np.array([0]),
+        minus_one=np.array([-1]),
+        end=np.array([2**31]),
+    ),
     "a size of a weight that follows for both operands of a broadcast": model(
         [node("Add", "a b", "sum"), node("MatMul", "sum w")],
         {"a": [2, "N"], "b": [2, "M"]},
@@ -154,6 +161,15 @@ def test_the_likely_sizes_need_no_other_form() -> None:
     for n, m in ((3, 3), (3, 1), (9, 1), (1, 1), (1, 5), (1, 7)):
         compiled(np.ones((n, 3), np.float32), np.ones((m, 3), np.float32))
     assert compiled.stats()["cases"] == 3  # N == M, M == 1, N == 1
+
+
+def test_one_row_needs_no_other_form() -> None:
+    """A slice of at most one row is assumed to have one, not the number of rows of the other operand."""
+    compiled = gw.compile(MODELS["the last row with all rows of another"])
+    assert [case.guards for case in dispatch(compiled.package).cases] == [("min(1, N) == 1 (node add_y)",)]
+    for n, m in ((3, 3), (3, 1), (1, 1), (5, 7)):
+        compiled(np.ones((n, 3), np.float32), np.ones((m, 3), np.float32))
+    assert compiled.stats()["cases"] == 1
 
 
 def test_data_dependent_sizes_are_assumed_equal_too() -> None:

@@ -9,7 +9,7 @@ from graphwright.errors import ModelError
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Fact
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import minimum, symbol
 from graphwright.ir.types import F16, F32, I64, tensor
 
 from .support import ToyAdd, ToyBranch, ToyScale, builder
@@ -76,6 +76,17 @@ def test_equalities_that_a_broadcast_cannot_prove_stay_open_or_become_guards() -
     (guard,) = module.symbols.guards
     assert (str(guard), guard.node) == ("N == M", "ToyAdd")
     assert not module.symbols.constraints
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_size_of_at_most_one_is_assumed_to_be_one(first: bool) -> None:
+    """The size of ``x[-1:]``: equal to another one, it would make all axes 1."""
+    module = Module()
+    module.symbols.assume_of(None)
+    shapes = [minimum(1, symbol("M")), N] if first else [N, minimum(1, symbol("M"))]
+    b, (x, y) = builder(module, x=tensor(F32, shapes[0]), y=tensor(F32, shapes[1]))
+    assert b(ToyAdd(), x, y).type == tensor(F32, N)
+    assert [*map(str, module.symbols.guards)] == ["min(1, M) == 1"]
 
 
 def test_regions_give_the_types_of_their_outputs() -> None:

@@ -80,12 +80,13 @@ class ShapeInference:
         return [self.facts.get(value) or Fact(value.type) for value in graph.outputs]
 
     def substitute_fixed(self, graph: Graph) -> None:
-        """Replaces, in the types of ``graph``, sizes of inputs that a constraint requires to be a number by
-        that number.
+        """Replaces, in the types of ``graph``, sizes of inputs that a constraint or a guard requires to be a
+        number by that number.
 
         Kernels recognize a broadcast axis by its size of 1.
         """
-        numbers = dict(filter(None, map(fixed_size, self.module.symbols.constraints)))
+        table = self.module.symbols
+        numbers = dict(filter(None, map(fixed_size, (*table.constraints, *table.guards))))
         if not numbers:
             return
         of_inputs = symbols_in(v.type for entry in self.module.graphs.values() for v in entry.inputs)

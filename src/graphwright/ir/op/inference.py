@@ -148,7 +148,7 @@ class Inference:
         if isinstance(have, int) or want == 1 or self.symbols.refutes_equal(have, want):
             self.equal(have, want if isinstance(have, int) else 1, what)  # only one case is possible
         else:
-            self.likely_equal(have, want, what)
+            self.likely_equal(have, 1 if self._is_at_most_one(have) else want, what)
 
     def likely_equal(self, a: Dim, b: Dim, what: str) -> None:
         """Assumes ``a == b`` if the result type does not depend on it. Require it if the assumption is not
@@ -184,7 +184,7 @@ class Inference:
     def broadcast_dim(self, a: Dim, b: Dim, what: str) -> Dim:
         """The broadcast size of ``a`` and ``b``, which must be equal, or one of them 1.
 
-        If neither is known, the sizes are assumed to be equal.
+        If neither is known, the sizes are assumed to be equal, and a size of at most 1 to be 1.
         """
         if a == 1 or b == 1:
             return b if a == 1 else a
@@ -199,7 +199,14 @@ class Inference:
                 return known if decided else self.symbols.fresh_for_host("broadcast")
             self.equal(open_, 1, what)
             return known
-        return a if self.assumes("==", a, b) else self.symbols.fresh("broadcast")
+        if self._is_at_most_one(b):
+            a, b = b, a
+        kept, likely = (b, 1) if self._is_at_most_one(a) else (a, b)
+        return kept if self.assumes("==", a, likely) else self.symbols.fresh("broadcast")
+
+    def _is_at_most_one(self, dim: Dim) -> bool:
+        """Whether ``dim`` is 1 or 0, such as the size ``min(1, N)`` of the slice ``[-1:]``."""
+        return self.symbols.range_of(dim).high == 1
 
     def axis(self, axis: int, rank: int) -> int:
         """``axis`` counted from the front. Raises InferError outside ``[-rank, rank)``; a scalar has one

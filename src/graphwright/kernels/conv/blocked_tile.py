@@ -40,11 +40,6 @@ class Tile:
     pixels: int
     blocks: int
 
-    @property
-    def sums(self) -> int:
-        """The number of accumulator vectors."""
-        return self.pixels * self.blocks
-
 
 @dataclass(frozen=True)
 class Family:

@@ -64,7 +64,7 @@ class _Product:
     vectors: int
 
     def text(self) -> str:
-        turns = K_RUN // _UNROLL
+        turns, sums = K_RUN // _UNROLL, self.accumulators.flat()
         skip = 4 * K_RUN * (product_rows(self.isa) - 1)
         code = [
             *self.accumulators.clear(),
@@ -88,10 +88,7 @@ class _Product:
             "dec %[rest]",
             "jnz 5b",
             "6:",
-            *(
-                f"vmovups {x}, {i * self.isa.vector_bytes}(%[y])"
-                for i, x in enumerate(self.accumulators.flat())
-            ),
+            *(f"vmovups {x}, {i * self.isa.vector_bytes}(%[y])" for i, x in enumerate(sums)),
         ]
         return "\n".join(
             [

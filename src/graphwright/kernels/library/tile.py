@@ -116,6 +116,7 @@ class TileAssembly:
 
     def instructions(self) -> list[str]:
         """The loops over k: runs of ``K_RUN`` steps, then single steps for the rest."""
+        splits = self.accumulators.splits
         return [
             *self.accumulators.clear(),
             "lea (%[ldb],%[ldb],2), %%rdx",
@@ -127,11 +128,7 @@ class TileAssembly:
             *self.fetch_target(),
             f"8: mov ${K_RUN // _UNROLL}, %%ecx",
             "3:",
-            *(
-                line
-                for number in range(_UNROLL)
-                for line in self.step(number, number % self.accumulators.splits)
-            ),
+            *(line for number in range(_UNROLL) for line in self.step(number, number % splits)),
             *self.advance(_UNROLL),
             "dec %%ecx",
             "jnz 3b",

@@ -6,21 +6,29 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from graphwright.ir.loops.nodes import (
-    Kind,
-    Loop,
-    Statement,
-    Store,
-)
+from graphwright.ir.loops.nodes import Kind, Loop, Statement, Store
 from graphwright.ir.symbols import mod
 from graphwright.ir.types import BOOL, F32
-from graphwright.records import replace
+from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.c.accumulate import Accumulations, Partial
 from graphwright.targets.cpu.c.analysis import lanes_of, rows_inside, stores_may_wait, unrolling
 from graphwright.targets.cpu.c.distribution import BLOCK, Part, distributed
 from graphwright.targets.cpu.c.dtypes import lane_dtype
 from graphwright.targets.cpu.c.prefetch import LINE, Prefetch
 from graphwright.targets.cpu.c.scope import Lanes, Value, c_name
+
+
+@dataclass(frozen=True)
+class VectorSteps:
+    """Steps of ``count`` lanes of a vector loop. ``axis`` is the C variable of their position, ``end`` the C
+    expression that it must not exceed; ``partials`` are sums that the steps keep in registers.
+    """
+
+    loop: Loop
+    axis: str
+    end: str
+    count: int
+    partials: Mapping[int, Partial]
 
 
 class Loops(Accumulations):
@@ -115,21 +123,22 @@ class Loops(Accumulations):
             unroll //= 2
         with self.block(""):
             partials = self.open_partials(loop, count, unroll)
+            steps = VectorSteps(loop, axis, end, count, partials)
             self.line(f"int64_t {axis} = {first};")
             if known is None and (rows := rows_inside(loop)) is not None:
-                self.one_row(loop, rows, axis, end, count)
+                self.one_row(steps, rows)
             unrolled = [n for n in sorted({unroll, 1}, reverse=True) if known is None or known >= count * n]
-            self.whole_steps(loop, axis, end, count, unrolled, partials)
+            self.whole_steps(steps, unrolled)
             whole = last is None and mod(loop.extent, count) == 0
             if not whole:
-                self.tail_step(loop, axis, end, count, partials, known)
+                self.tail_step(steps, known)
             self.close_partials(count, partials)
 
-    def one_row(self, loop: Loop, rows: Loop, axis: str, end: str, count: int) -> None:
-        """Emits a variant of ``loop`` for the case that the inner loop ``rows`` has one iteration, which
-        would otherwise load its constants again for each vector: two vectors at a time.
+    def one_row(self, steps: VectorSteps, rows: Loop) -> None:
+        """Emits a variant for the case that the inner loop ``rows`` has one iteration, which would otherwise
+        load its constants again for each vector: two vectors at a time.
         """
-        flat = replace(loop, body=(*loop.body[:-1], *rows.body))
+        flat = replace(steps.loop, body=(*steps.loop.body[:-1], *rows.body))
         # conversions to bytes have long latencies
         stores_bytes = any(isinstance(s, Store) and s.buffer.dtype.bytes == 1 for s in flat.body)
         copies = max(self.copies(flat), 2 if stores_bytes else 1)
@@ -138,39 +147,31 @@ class Loops(Accumulations):
         with self.block(f"if ({self.factor(rows.extent)} == 1)"):
             self.line(f"const int64_t {c_name(rows.axis)} = 0;")
             self.scope.names[rows.axis] = c_name(rows.axis)
-            self.whole_steps(flat, axis, end, count, (copies,), {})
+            self.whole_steps(replace(steps, loop=flat, partials={}), (copies,))
 
-    def whole_steps(
-        self,
-        loop: Loop,
-        axis: str,
-        end: str,
-        count: int,
-        unrolled: Sequence[int],
-        partials: dict[int, Partial],
-    ) -> None:
-        """Emits all whole vectors of ``loop``: in blocks if its body is distributed, else in steps of
-        ``unrolled`` copies.
+    def whole_steps(self, steps: VectorSteps, unrolled: Sequence[int]) -> None:
+        """Emits all whole vectors: in blocks if the body is distributed, else in steps of ``unrolled``
+        copies.
         """
-        if not partials and unrolled and (parts := distributed(loop.body)):
+        loop, axis, count = steps.loop, steps.axis, steps.count
+        if not steps.partials and unrolled and (parts := distributed(loop.body)):
             self.lanes = Lanes(loop.axis, count)
-            self.distributed_steps(loop, parts, axis, f"({end} - {axis}) / {count}", count)
+            self.distributed_steps(loop, parts, axis, f"({steps.end} - {axis}) / {count}", count)
             self.lanes = None
             return
         for copies in unrolled:
-            self.full_steps(loop, axis, end, count, copies, partials)
+            self.full_steps(steps, copies)
 
-    def full_steps(
-        self, loop: Loop, axis: str, end: str, count: int, copies: int, partials: dict[int, Partial]
-    ) -> None:
+    def full_steps(self, steps: VectorSteps, copies: int) -> None:
         """Emits the loop over steps of ``copies`` whole vectors."""
-        width = count * copies
-        steps = [f"({axis} + {copy * count})" if copy else axis for copy in range(copies)]
-        head = f"for (; {axis} + {width} <= {end}; {axis} += {width})"
-        with self.block(head), self.late_if_possible(loop, copies):
-            self.prefetch(loop, steps, count)
-            for copy, step in enumerate(steps):
-                self.one_step(loop, step, Lanes(loop.axis, count), partials, copy, braces=copies > 1)
+        axis, width = steps.axis, steps.count * copies
+        positions = [f"({axis} + {copy * steps.count})" if copy else axis for copy in range(copies)]
+        head = f"for (; {axis} + {width} <= {steps.end}; {axis} += {width})"
+        with self.block(head), self.late_if_possible(steps.loop, copies):
+            self.prefetch(steps.loop, positions, steps.count)
+            for copy, position in enumerate(positions):
+                with self.block("") if copies > 1 else nullcontext():
+                    self.one_step(steps, position, copy)
 
     def prefetch(self, loop: Loop, steps: Sequence[str], count: int) -> None:
         """Emits prefetches of later rows, one per cache line, if ``loop`` is to do so."""
@@ -218,34 +219,23 @@ class Loops(Accumulations):
             for name in part.keeps:
                 self.line(f"{kept[name]} = {self.vectorized(self.scope.values[name])};")
 
-    def tail_step(
-        self, loop: Loop, axis: str, end: str, count: int, partials: dict[int, Partial], known: int | None
-    ) -> None:
+    def tail_step(self, steps: VectorSteps, known: int | None) -> None:
         """Emits the last, partial step."""
-        tail = self.fresh("tail")
+        axis, end, count, tail = steps.axis, steps.end, steps.count, self.fresh("tail")
         live = f"{end} - {axis}" if known is None else str(known % count)
         guard = f"if ({axis} < {end})" if known is None else ""
         with self.block(guard):
             first = self.support.call("first", lane_dtype(BOOL), count, live)
             self.line(f"const {self.support.mask(count)} {tail} = {first};")
-            self.one_step(loop, axis, Lanes(loop.axis, count, tail), partials, 0, braces=False)
+            self.one_step(steps, axis, tail=tail)
 
-    def one_step(
-        self, loop: Loop, position: str, lanes: Lanes, partials: dict[int, Partial], copy: int, braces: bool
-    ) -> None:
-        """Emits the body for the vector at ``position``; ``copy`` is the index of the unrolled step."""
-        outer = self.lanes
-        self.lanes = lanes
-        if braces:
-            with self.block(""):
-                self.step_body(loop, position, partials, copy)
-        else:
-            self.step_body(loop, position, partials, copy)
-        self.lanes = outer
-
-    def step_body(self, loop: Loop, position: str, partials: dict[int, Partial], copy: int) -> None:
-        """Emits the body in the current scope."""
-        self.scope.names[loop.axis] = position
-        for key, partial in partials.items():
+    def one_step(self, steps: VectorSteps, position: str, copy: int = 0, tail: str | None = None) -> None:
+        """Emits the body for the vector at ``position``, in the current scope; ``copy`` is the index of the
+        unrolled step, ``tail`` the mask of a partial one.
+        """
+        outer, self.lanes = self.lanes, Lanes(steps.loop.axis, steps.count, tail)
+        self.scope.names[steps.loop.axis] = position
+        for key, partial in steps.partials.items():
             self.scope.partials[key] = partial.names[min(copy, len(partial.names) - 1)]
-        self.body(loop.body)
+        self.body(steps.loop.body)
+        self.lanes = outer

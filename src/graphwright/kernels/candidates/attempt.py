@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node
 from graphwright.ir.op.plugin_ops import is_plugin_op, plugin_of
+from graphwright.kernels.candidates.checks import checked_candidate
 from graphwright.kernels.candidates.context import (
     Candidate,
     CandidateResult,
@@ -11,7 +12,6 @@ from graphwright.kernels.candidates.context import (
     Unsupported,
     without_library,
 )
-from graphwright.kernels.checks import checked_candidate
 from graphwright.kernels.kernel_choice import NotTaken
 from graphwright.kernels.launch import Alias, Copy, Launch, Run
 

@@ -19,10 +19,10 @@ from graphwright.kernels.gemm import dual_gemm, problem
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.gemm.dual_gemm import DualArgs
 from graphwright.kernels.gemm.problem import ABI, GemmArgs
+from graphwright.kernels.gemm.streams import streams
 from graphwright.kernels.library.amx import AMX_TILE_ROWS
 from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import FLAG, Extent, Reach, dense
-from graphwright.kernels.library.streams import streams
 from graphwright.kernels.library.tile import K_RUN
 from graphwright.kernels.library.tile_tables import pair_tiles
 from graphwright.records import dataclass, replace

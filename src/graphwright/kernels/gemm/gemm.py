@@ -24,8 +24,8 @@ from graphwright.kernels.gemm.problem import (
     sizes_text,
     tile_shape,
 )
+from graphwright.kernels.gemm.streams import streams
 from graphwright.kernels.library.extent import Extent, Reach, dense
-from graphwright.kernels.library.streams import streams
 from graphwright.kernels.library.tile_tables import tiles, tiles_in_place
 from graphwright.kernels.library.transpose import transpose
 from graphwright.targets.cpu.isa import Isa

@@ -30,7 +30,7 @@ from graphwright.kernels.gemm.nbits_blocks import (
     start_block,
     subtract_zeros,
 )
-from graphwright.kernels.library.streams import clear_sums, store_sums
+from graphwright.kernels.gemm.streams import clear_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
 from graphwright.targets.cpu.isa import Isa
 

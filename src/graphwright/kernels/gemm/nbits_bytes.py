@@ -11,7 +11,7 @@ import numpy as np
 
 from graphwright.ir.types import Layout
 from graphwright.kernels.gemm.nbits_blocks import CHAINS, add_scaled, start_block, subtract_zeros
-from graphwright.kernels.library.streams import clear_sums, store_sums
+from graphwright.kernels.gemm.streams import clear_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
 from graphwright.layout.transform import pack_jobs, packed_shape
 from graphwright.targets.cpu.isa import Isa

@@ -12,7 +12,7 @@ from typing import Final
 
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.gemm.nbits_blocks import middle
-from graphwright.kernels.library.streams import clear_sums, store_sums
+from graphwright.kernels.gemm.streams import clear_sums, store_sums
 from graphwright.kernels.library.tile import TileShape
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa

@@ -52,11 +52,10 @@ try:
 except NoSuchFile as error:
     print("caught", error)
 sys.path = [place for place in sys.path if "site-packages" not in place]  # onnxruntime is not installed
-parts = ("quantization", "tools", "training", "datasets")
-for part in (*parts, "quantization.calibrate", "transformers.optimizer"):
+for part in ("quantization", "tools", "datasets", "quantization.calibrate", "transformers.optimizer"):
     try:
         __import__(f"onnxruntime.{part}")
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         assert "in a process of its own" in str(error), error
     else:
         raise SystemExit(part)
@@ -66,6 +65,25 @@ assert not [file for file in files if "site-packages/onnxruntime" in file]
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("caught [ONNXRuntimeError] : 3 : NO_SUCHFILE")
+
+
+def test_packages_find_no_training() -> None:
+    """As in ONNX Runtime's package for inference: they look for the module, or for its folder."""
+    for start in ("import onnxruntime", REPLACE["install"] + "import onnxruntime"):
+        done = run(
+            start
+            + """
+import importlib.util, os
+assert importlib.util.find_spec("onnxruntime.training") is None
+assert not any(os.path.exists(os.path.join(place, "training")) for place in onnxruntime.__path__)
+try:
+    import onnxruntime.training
+except ModuleNotFoundError as error:
+    print(error)
+"""
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "No module named 'onnxruntime.training'\n"
 
 
 def test_install_after_an_import_of_onnxruntime_is_an_error() -> None:

@@ -19,8 +19,8 @@ _OURS = Path(__file__).parent
 def load(name: str, namespace: dict[str, Any]) -> None:
     """Makes the module ``onnxruntime.PART`` that of the installed package: its files, and its submodules.
 
-    Raises ImportError if the package is not installed, lacks the part, or is what ``import onnxruntime``
-    imports.
+    Raises ModuleNotFoundError if the package is not installed, lacks the part, or is what
+    ``import onnxruntime`` imports.
     """
     folder = _folder(name)
     if folder is None:

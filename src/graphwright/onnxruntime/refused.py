@@ -96,9 +96,9 @@ def _error(name: str) -> Unsupported:
     return Unsupported(f"onnxruntime.{name} is not in graphwright: {REFUSED[name.partition('.')[0]]}")
 
 
-def missing_part(name: str) -> ImportError:
+def missing_part(name: str) -> ModuleNotFoundError:
     """The error for ``onnxruntime.NAME``, one of the missing :data:`PARTS`."""
-    return ImportError(_missing_text(name), name=f"onnxruntime.{name}")
+    return ModuleNotFoundError(_missing_text(name), name=f"onnxruntime.{name}")
 
 
 def _missing_text(name: str) -> str:

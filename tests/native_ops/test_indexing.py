@@ -19,6 +19,7 @@ from graphwright.ir.op import Op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType, TensorType
 from graphwright.ops.core.arg_reduce import ArgMax, ArgMin
+from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.cumulative import CumProd, CumSum
 from graphwright.ops.core.eye_like import EyeLike
@@ -29,8 +30,10 @@ from graphwright.ops.core.one_hot import OneHot
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.scatter_elements import ScatterElements
 from graphwright.ops.core.scatter_nd import ScatterND
+from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.tile import Tile
 from graphwright.ops.core.top_k import TopK
+from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.trilu import Trilu
 from tests.ops.support import assert_close, run_reference
 
@@ -106,6 +109,19 @@ def _cases(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> li
         (Tile((2, 1, 3)), (x,)),
         (OneHot(axis, 3), (places, data(rng, (2,), dtype))),
     ]
+
+
+@pytest.mark.parametrize("repeats", [(2, 3, 2, 2, 3, 2), (1, 2, 2, 2, 2, 3), (3, 1, 1, 2, 1, 1)])
+def test_six_axes_are_tiled(repeats: tuple[int, ...]) -> None:
+    x = data(np.random.default_rng(2), (2, 3, 1, 3, 2, 5), F32)
+    check([(Tile(repeats), (x,))])
+
+
+def test_ten_axes_move_where_some_stay_together() -> None:
+    x = data(np.random.default_rng(2), (2, 1, 3, 2, 2, 1, 2, 3, 2, 2), F32)
+    order = (4, 5, 6, 0, 1, 2, 9, 3, 7, 8)
+    starts, ends = (1, -1), (3, -4)
+    check([(Transpose(order), (x,)), (Slice(starts, ends, (2, 7), (1, -1)), (x,)), (Concat(3), (x, x))])
 
 
 def test_bools_scatter_and_rank() -> None:

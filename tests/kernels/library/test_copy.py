@@ -14,6 +14,7 @@ from tests.kernels.library.harness import call, load
 from tests.kernels.library.movement import DTYPES, few, random
 
 AXIS = st.sampled_from([0, 1, 2, 3, 5, 7, 16, 17, 33])
+REPEATED = st.tuples(st.sampled_from([1, 2, 3, 5, 16]), st.sampled_from([1, 2, 9]))
 
 
 def run_copy(isa: Isa, src: AnyArray, view: AnyArray, out: AnyArray, out_view: AnyArray) -> list[AnyArray]:
@@ -98,6 +99,35 @@ def test_copy_repeats_elements_runs_and_rows(
     out = guard(np.zeros(shape, dtype), at_end=at_end)
     for result in run_copy(isa, src, view, out, out):
         np.testing.assert_array_equal(result, view)
+
+
+@each_isa
+@given(
+    axes=st.lists(REPEATED, min_size=1, max_size=4),
+    sliced=st.booleans(),
+    dtype=st.sampled_from(DTYPES),
+    at_end=st.booleans(),
+)
+@few()
+def test_copy_repeats_blocks_of_blocks(
+    isa: Isa, axes: list[tuple[int, int]], sliced: bool, dtype: type, at_end: bool
+) -> None:
+    """Each axis is preceded by its repetitions."""
+    shape = [n for size, repeats in axes for n in (repeats, size)]
+    src = guard(random(np.random.default_rng(5), [size for size, _ in axes], dtype), at_end=at_end)
+    view = np.broadcast_to(src.reshape([n for size, _ in axes for n in (1, size)]), shape)
+    out = guard(np.zeros([*shape[:1], *(n + sliced for n in shape[1:])], dtype), at_end=at_end)
+    slot = tuple(slice(n) for n in shape)
+    for result in run_copy(isa, src, view, out, out[slot]):
+        np.testing.assert_array_equal(result[slot], view)
+
+
+def test_axes_are_merged_if_there_are_too_many() -> None:
+    shape, strides = (2, 1, 3, 5, 4, 1, 7, 2, 1), (840, 840, 280, 56, 14, 14, 2, 1, 1)
+    swapped = (1, 1680, 2, 6, 30, 120, 120, 840, 1680)
+    assert copy.CopyNd(4, shape, strides, strides).axes == ((1680, 1, 1),)
+    merged = copy.CopyNd(4, shape, strides, swapped).axes
+    assert merged == ((2, 840, 1), (3, 280, 2), (5, 56, 6), (4, 14, 30), (7, 2, 120), (2, 1, 840))
 
 
 @each_isa

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Inference
 from graphwright.ir.symbols import Dim, product
+from graphwright.ir.types import TensorType
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias, Copy, Launch, Run
@@ -31,14 +34,27 @@ from graphwright.ops.core.transpose import Transpose
 _PAD_MODES = {m.name.lower(): m for m in PadMode}
 
 
-def _launch(copy: CopyNd, target: Value, source: Value, context: Context) -> Launch:
+def _launch(copy: CopyNd, target: Value, source: Value, context: Context) -> Launch | str:
+    if refusal := _too_deep(len(copy.axes)):
+        return refusal
+    return _checked_launch(copy, target, source, context)
+
+
+def _checked_launch(copy: CopyNd, target: Value, source: Value, context: Context) -> Launch:
     return Launch(
         KernelRef(CopyNd.SYMBOL), (source, target), (1,), copy.args, copy.grid, work=copy.work_ns(context.isa)
     )
 
 
+def _run(copies: Sequence[tuple[CopyNd, Value, Value]], context: Context) -> Run | str:
+    """A launch for each copy to a target from a source."""
+    if refusal := _too_deep(*(len(copy.axes) for copy, _, _ in copies)):
+        return refusal
+    return Run(tuple(_checked_launch(*copy, context) for copy in copies))
+
+
 def _too_deep(*ranks: int) -> str | None:
-    return f"it has more than {MAX_RANK} axes" if max(ranks) > MAX_RANK else None
+    return f"it has more than {MAX_RANK} axes" if max(ranks, default=0) > MAX_RANK else None
 
 
 @candidate(Identity)
@@ -56,8 +72,6 @@ def transpose(node: Node[Transpose], context: Context) -> Launch | str:
     shape = x.type.dims
     perm = node.op.perm or tuple(reversed(range(len(shape))))
     strides = row_major_strides(shape)
-    if refusal := _too_deep(len(shape)):
-        return refusal
     target = row_major_strides(y.type.dims)
     copy = CopyNd(x.type.dtype.bytes, y.type.dims, target, tuple(strides[a] for a in perm))
     return _launch(copy, y, x, context)
@@ -82,8 +96,6 @@ def expand(node: Node, context: Context) -> Launch | str:
     """One copy whose source has stride 0 along the expanded axes."""
     x, y = node.operand(0), node.output
     shape, source = y.type.dims, x.type.dims
-    if refusal := _too_deep(len(shape)):
-        return refusal
     missing = len(shape) - len(source)
     strides = (0,) * missing + tuple(
         0 if size == 1 else stride for size, stride in zip(source, row_major_strides(source), strict=True)
@@ -97,8 +109,6 @@ def slice_(node: Node[Slice], context: Context) -> Launch | Alias | str:
     x, y, op = node.operand(0), node.output, node.op
     if op.starts is None:
         return "its bounds are computed at run time"
-    if refusal := _too_deep(len(x.type.dims)):
-        return refusal
     at = Inference(context.symbols, node.location)
     strides, offset = list(row_major_strides(x.type.dims)), _zero()
     shape, whole = x.type.dims, strides[:]
@@ -129,18 +139,16 @@ def roll(node: Node[Roll], context: Context) -> Run | str:
     """Two copies: the end of the axis, and the elements before it."""
     x, y, start = node.operand(0), node.output, node.op.start
     shape = x.type.dims
-    if refusal := _too_deep(len(shape)):
-        return refusal
     axis, strides = node.op.axis % len(shape), row_major_strides(shape)
     size, stride = shape[axis], strides[axis]
-    launches = []
+    copies = []
     for first, to, count in ((start, 0, size - start), (0, size - start, start)):
         part = (*shape[:axis], count, *shape[axis + 1 :])
         copy = CopyNd(
             x.type.dtype.bytes, part, strides, strides, dst_offset=to * stride, src_offset=first * stride
         )
-        launches.append(_launch(copy, y, x, context))
-    return Run(tuple(launches))
+        copies.append((copy, y, x))
+    return _run(copies, context)
 
 
 @candidate(Split)
@@ -150,19 +158,17 @@ def split(node: Node[Split], context: Context) -> Run | str:
     if op.sizes is None:
         return "its sizes are computed at run time"
     shape = x.type.dims
-    if refusal := _too_deep(len(shape)):
-        return refusal
     axis, strides = op.axis % len(shape), row_major_strides(shape)
     offset = _zero()
-    launches = []
+    copies = []
     for y, size in zip(node.outputs, op.sizes, strict=True):
         dims = y.type.dims
         copy = CopyNd(
             x.type.dtype.bytes, dims, row_major_strides(dims), strides, src_offset=offset * strides[axis]
         )
-        launches.append(_launch(copy, y, x, context))
+        copies.append((copy, y, x))
         offset = offset + size
-    return Run(tuple(launches))
+    return _run(copies, context)
 
 
 @candidate(Concat, blocks=True)
@@ -172,22 +178,26 @@ def concat(node: Node[Concat], context: Context) -> Run | str:
     """
     y, op = node.output, node.op
     shape, size, axis = y.memory_shape, y.type.dtype.bytes, op.axis % len(y.type.dims)
-    if refusal := _too_deep(len(shape)) or _inside_blocks(node):
+    if refusal := _inside_blocks(node):
         return refusal
     strides = row_major_strides(shape)
-    contiguous = product(shape[:axis]) == 1
-    launches: list[Launch | Copy] = []
     offset = _zero()
+    places = []
     for position in range(len(node.inputs)):
         x = node.operand(position)
-        if contiguous:
-            launches.append(Copy(x, y, offset * strides[axis] * size, position))
-        else:
-            dims = x.memory_shape
-            copy = CopyNd(size, dims, strides, row_major_strides(dims), dst_offset=offset * strides[axis])
-            launches.append(_launch(copy, y, x, context))
+        places.append((x, offset * strides[axis]))
         offset = offset + x.memory_shape[axis]
-    return Run(tuple(launches), frozenset(range(len(launches))) if contiguous else frozenset())
+    if product(shape[:axis]) == 1:
+        slots = (Copy(x, y, at * size, position) for position, (x, at) in enumerate(places))
+        return Run(tuple(slots), frozenset(range(len(places))))
+    return _run([(_slot(x, y, at), y, x) for x, at in places], context)
+
+
+def _slot(x: Value, y: Value, at: Dim) -> CopyNd:
+    """Copies ``x`` to the elements of ``y`` that begin at ``at``."""
+    dims = x.memory_shape
+    strides = row_major_strides(y.memory_shape), row_major_strides(dims)
+    return CopyNd(y.type.dtype.bytes, dims, *strides, dst_offset=at)
 
 
 def _inside_blocks(node: Node[Concat]) -> str | None:
@@ -262,17 +272,29 @@ def gather(node: Node[Gather], context: Context) -> Run | str:
 
 
 @candidate(Tile)
-def tile(node: Node[Tile], context: Context) -> Launch | str:
-    """Splits each repeated axis into two: repetitions, with source stride 0, and the axis itself."""
-    x, y, op = node.operand(0), node.output, node.op
-    if op.repeats is None:
+def tile(node: Node[Tile], context: Context) -> Launch | Run | str:
+    """One copy, or if its axes are too many one along half of the axes, and one of its result along the
+    others.
+    """
+    x, y, repeats = node.operand(0), node.output, node.op.repeats
+    if repeats is None:
         return "its repeats are computed at run time"
+    whole = _tiled(x.type, repeats)
+    if len(whole.axes) <= MAX_RANK:
+        return _launch(whole, y, x, context)
+    half = len(repeats) // 2
+    dims = (*x.type.dims[:half], *y.type.dims[half:])
+    between = context.temporary(TensorType(x.type.dtype, dims), "tiled")
+    inner, outer = (1,) * half + repeats[half:], repeats[:half] + (1,) * (len(repeats) - half)
+    copies = ((_tiled(x.type, inner), between, x), (_tiled(between.type, outer), y, between))
+    return _run(copies, context)
+
+
+def _tiled(x: TensorType, repeats: Sequence[Dim]) -> CopyNd:
+    """Splits each repeated axis into two: repetitions, with source stride 0, and the axis itself."""
     shape: list[Dim] = []
     strides: list[Dim] = []
-    for size, stride, repeat in zip(x.type.dims, row_major_strides(x.type.dims), op.repeats, strict=True):
+    for size, stride, repeat in zip(x.dims, row_major_strides(x.dims), repeats, strict=True):
         shape += [size] if repeat == 1 else [repeat, size]
         strides += [stride] if repeat == 1 else [0, stride]
-    if refusal := _too_deep(len(shape)):
-        return refusal
-    copy = CopyNd(x.type.dtype.bytes, tuple(shape), row_major_strides(tuple(shape)), tuple(strides))
-    return _launch(copy, y, x, context)
+    return CopyNd(x.dtype.bytes, tuple(shape), row_major_strides(tuple(shape)), tuple(strides))

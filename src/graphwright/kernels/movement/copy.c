@@ -4,14 +4,14 @@
 
 #include "movement/transposition.h"
 
-/* Limits of transposed blocks: MOST rows, MANY elements. Results of STREAMED_BYTES or more bypass the caches.
- */
-enum { MOST = 1024, MANY = 256, FEW = 8, STREAMED_BYTES = 1 << 22 };
+/* Limits of transposed blocks: MOST rows, MANY elements. Results of STREAMED_BYTES or more bypass the caches;
+ * blocks of REPEATED_BYTES stay in L2. */
+enum { MOST = 1024, MANY = 256, FEW = 8, STREAMED_BYTES = 1 << 22, REPEATED_BYTES = 1 << 18 };
 
-/* A loop nest over n[0] .. n[rank-1]; strides in bytes. */
+/* A loop nest over n[0] .. n[rank-1]; strides in bytes. There is room for an axis of size 1 in front. */
 typedef struct {
     int rank;
-    int64_t n[RANK], d[RANK], s[RANK];
+    int64_t n[RANK + 1], d[RANK + 1], s[RANK + 1];
     char *dst;
     const char *src;
 } nest;
@@ -166,16 +166,94 @@ static blocking transposed_blocks(const nest *t, int64_t size, int stream) {
     return b;
 }
 
+/* ---- blocks that repeat others: src is read once, and dst is copied within the cache ---- */
+
+/* The first axis of the greatest dense block of dst that repeats a block inside it and stays in L2; the rank
+ * if there is none. */
+static int nest_find_repeats(const nest *t, int64_t size) {
+    int64_t bytes = size;
+    int first = t->rank, repeats = 0;
+    for (int i = t->rank - 1; i >= 0 && t->d[i] == bytes && t->n[i] <= REPEATED_BYTES / bytes; i--) {
+        bytes *= t->n[i];
+        repeats |= t->s[i] == 0 && i < t->rank - 1;
+        if (repeats)
+            first = i;
+    }
+    return first;
+}
+
+static int is_element_size(int64_t bytes) { return bytes <= 16 && (bytes & (bytes - 1)) == 0; }
+
+/* Copies `n` rows of short dense runs, each of which is repeated along the axis `r`; false if others are
+ * faster. */
+static int copy_runs(const nest *t, int r, int64_t n, char *dst, const char *src, int64_t size) {
+    const int64_t run = t->n[r + 1] * size, *d = t->d + r - 1, *s = t->s + r - 1;
+    if (t->s[r] != 0 || t->s[r + 1] != size)
+        return 0;
+    if (is_element_size(run)) {
+        ROWS[size_index(run)](dst, d, src, s, n, t->n[r]);
+        return 1;
+    }
+    const int64_t to[2] = {d[0], size}, from[2] = {s[0], size};
+    for (int64_t i = 0; i < t->n[r] && t->n[r] <= FEW; i++)
+        ROWS[size_index(size)](dst + i * run, to, src, from, n, t->n[r + 1]);
+    return t->n[r] <= FEW;
+}
+
+/* Copies `n` indices of an axis, with all of the axes inside it. */
+static void copy_repeated(const nest *t, int axis, int64_t n, char *dst, const char *src, int64_t size) {
+    const int64_t d = t->d[axis], s = t->s[axis], one[2] = {0, d}, from[2] = {0, s};
+    const int inner = axis + 1, rest = t->rank - inner;
+    const int repeats = rest > 0 && s == 0 && d == t->n[inner] * t->d[inner];
+    if (rest == 0) {
+        ROWS[size_index(size)](dst, one, src, from, 1, n);
+    } else if (rest == 1 && !repeats) {
+        ROWS[size_index(size)](dst, t->d + axis, src, t->s + axis, n, t->n[inner]);
+    } else if (rest != 2 || repeats || !copy_runs(t, inner, n, dst, src, size)) {
+        for (int64_t i = 0; i < (repeats ? 1 : n); i++)
+            copy_repeated(t, inner, t->n[inner], dst + i * d, src + i * s, size);
+        if (repeats)
+            repeat_run(dst, d, n);
+    }
+}
+
+/* Makes the axes from `first` on one block, with the axis before it in `blocks`. */
+static nest nest_split(nest *t, int first, int64_t bytes) {
+    nest blocks = {.rank = 0};
+    if (first == 0) {
+        nest_prepend(t);
+        first = 1;
+    }
+    for (int i = first - 1; i < t->rank; i++, blocks.rank++) {
+        blocks.n[blocks.rank] = t->n[i];
+        blocks.d[blocks.rank] = t->d[i];
+        blocks.s[blocks.rank] = t->s[i];
+    }
+    t->rank = first + 1;
+    t->n[first] = 1;
+    t->d[first] = bytes;
+    t->s[first] = 0;
+    return blocks;
+}
+
 /* How the two innermost axes of a nest are copied. */
 typedef struct {
     blocking blocks;
     block_copy *copy;
-    int streams; /* whether the results bypass the caches */
+    int streams;   /* whether the results bypass the caches */
+    nest repeated; /* of a block of rows, if its rank is not 0: see copy_repeated */
 } copy_plan;
 
 /* Orders the axes of a nest, which then has at least two, and chooses its blocks. */
 static copy_plan nest_plan(nest *t, int64_t size) {
     nest_normalize(t);
+    const int first = nest_find_repeats(t, size);
+    if (first < t->rank) {
+        const int64_t bytes = t->n[first] * t->d[first], rows = bytes < BLOCK_BYTES ? BLOCK_BYTES / bytes : 1;
+        const nest repeated = nest_split(t, first, bytes);
+        const blocking blocks = {{rows, 1}, {(t->n[t->rank - 2] + rows - 1) / rows, 1}, 0, 1};
+        return (copy_plan){blocks, NULL, 0, repeated};
+    }
     while (t->rank < 2)
         nest_prepend(t);
     const int r = t->rank - 2;
@@ -190,8 +268,9 @@ static copy_plan nest_plan(nest *t, int64_t size) {
     }
     const int k = size_index(size), streams = transposed && nest_bytes(t, size) >= STREAMED_BYTES;
     if (!transposed)
-        return (copy_plan){plain_blocks(t->n + r, size, contiguous), ROWS[k], 0};
-    return (copy_plan){transposed_blocks(t, size, streams), (streams ? STREAMED : TRANSPOSE)[k], streams};
+        return (copy_plan){plain_blocks(t->n + r, size, contiguous), ROWS[k], 0, {0}};
+    return (copy_plan){
+        transposed_blocks(t, size, streams), (streams ? STREAMED : TRANSPOSE)[k], streams, {0}};
 }
 
 /* A position in the sequence of blocks: the index on each outer axis of the nest, and of the block on each of
@@ -227,7 +306,7 @@ static void move_on(position *p) {
 }
 
 /* Copies the block at a position. */
-static void copy_block_at(const nest *t, const copy_plan *plan, const int64_t *index) {
+static void copy_block_at(const nest *t, const copy_plan *plan, const int64_t *index, int64_t size) {
     const blocking *b = &plan->blocks;
     const int r = t->rank - 2;
     char *dst = t->dst;
@@ -240,8 +319,11 @@ static void copy_block_at(const nest *t, const copy_plan *plan, const int64_t *i
     int64_t rows = (index[r] + 1 == b->count[0] ? t->n[r] : row + b->size[0]) - row;
     int64_t stop = index[r + 1] + 1 == b->count[1] ? t->n[r + 1] : col + b->size[1];
     col = col < 0 ? 0 : col;
-    plan->copy(dst + row * t->d[r] + col * t->d[r + 1], t->d + r, src + row * t->s[r] + col * t->s[r + 1],
-               t->s + r, rows, stop - col);
+    if (plan->repeated.rank > 0)
+        copy_repeated(&plan->repeated, 0, rows, dst + row * t->d[r], src + row * t->s[r], size);
+    else
+        plan->copy(dst + row * t->d[r] + col * t->d[r + 1], t->d + r, src + row * t->s[r] + col * t->s[r + 1],
+                   t->s + r, rows, stop - col);
 }
 
 /* Copies shares [begin, end) of `grid`. */
@@ -254,7 +336,7 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
     share(items, grid, begin, end, &first, &last);
     move_to(&p, first);
     for (int64_t item = first; item < last; item++) {
-        copy_block_at(t, &plan, p.index);
+        copy_block_at(t, &plan, p.index, size);
         move_on(&p);
     }
     if (plan.streams)

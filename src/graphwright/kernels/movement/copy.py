@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from graphwright.cost.predict import Work, predict
@@ -19,6 +20,23 @@ ABI: Final = Abi(
     ("size", "shares", "dst_offset", "src_offset", *(f"{what}[{MAX_RANK}]" for what in ("n", "d", "s"))),
 )
 """Sizes, then strides of dst and src in elements."""
+
+
+Axis = tuple[Dim, Dim, Dim]
+"""The size, and the strides of dst and src."""
+
+
+def _merged(axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    """The axes without those of size 1, and as one where both strides say so."""
+    kept: list[Axis] = []
+    for size, dst, src in axes:
+        if size == 1:
+            continue
+        if kept and kept[-1][1:] == (dst * size, src * size):
+            kept[-1] = (kept[-1][0] * size, dst, src)
+        else:
+            kept.append((size, dst, src))
+    return tuple(kept)
 
 
 @dataclass(frozen=True)
@@ -39,16 +57,23 @@ class CopyNd:
     src_offset: Dim = 0
 
     @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Those of ``shape``, merged if they are more than the kernel takes."""
+        axes = tuple(zip(self.shape, self.dst_strides, self.src_strides, strict=True))
+        return axes if len(axes) <= MAX_RANK else _merged(axes)
+
+    @property
     def args(self) -> tuple[Dim, ...]:
         """The arguments, in the order of the call."""
+        n, d, s = zip(*self.axes, strict=True) if self.shape else ((), (), ())
         return ABI.values(
             size=self.element_size,
             shares=self.grid,
             dst_offset=self.dst_offset,
             src_offset=self.src_offset,
-            n=pad_left(self.shape, 1),
-            d=pad_left(self.dst_strides, 0),
-            s=pad_left(self.src_strides, 0),
+            n=pad_left(n, 1),
+            d=pad_left(d, 0),
+            s=pad_left(s, 0),
         )
 
     @property

@@ -39,10 +39,9 @@ GW_INLINE void move_short(char *to, const char *from, int64_t bytes) {
     if (bytes)
         *to = *from;
 }
-/* Writes `count` copies of a run, one after the other, each from those before it. */
-GW_INLINE void repeat_run(char *to, const char *from, int64_t bytes, int64_t count) {
+/* Writes `count` - 1 more copies behind a run, each from those before it. */
+GW_INLINE void repeat_run(char *to, int64_t bytes, int64_t count) {
     int64_t done = bytes;
-    memcpy(to, from, (size_t)bytes);
     for (; 2 * done <= bytes * count; done *= 2)
         memcpy(to + done, to, (size_t)done);
     memcpy(to + done, to, (size_t)(bytes * count - done));

@@ -58,9 +58,10 @@ static void OF(rows)(char *dst, const int64_t *d, const char *src, const int64_t
                      int64_t cols) {
     const int64_t bytes = cols * SIZE;
     if (d[1] == SIZE && s[1] == SIZE) {
-        if (rows > 1 && s[0] == 0 && d[0] == bytes)
-            repeat_run(dst, src, bytes, rows);
-        else if (bytes >= 32)
+        if (rows > 1 && s[0] == 0 && d[0] == bytes) {
+            memcpy(dst, src, (size_t)bytes);
+            repeat_run(dst, bytes, rows);
+        } else if (bytes >= 32)
             for (int64_t i = 0; i < rows; i++)
                 move_run(dst + i * d[0], src + i * s[0], bytes);
         else

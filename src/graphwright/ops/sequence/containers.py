@@ -25,15 +25,6 @@ def element_of(at: Inference, fact: Fact) -> DType:
     return fact.dtype.element
 
 
-def need_position(at: Inference, position: Fact | None) -> None:
-    """Raises InferError unless ``position`` is absent, or an i32 or i64 of one element."""
-    if position is None:
-        return
-    need_dtype(at, position, {I32, I64}, "the position")
-    if position.type.shape is not None:
-        need_scalar(at, position, "the position")
-
-
 def non_negative(position: int, count: int, last: int) -> int:
     """``position`` in a sequence of ``count`` tensors, with negative positions counted from the end. Raises
     IndexError outside of ``[-count, last]``.
@@ -48,15 +39,26 @@ def position_of(position: Array | None, count: int, last: int) -> int:
     return last if position is None else non_negative(int(position.reshape(())), count, last)
 
 
-def known_position(at: Inference, position: Fact | None, count: int, last: int) -> int | None:
-    """:func:`position_of` during inference; None if it is unknown. Raises InferError if it is out
-    of range.
+def items_and_position(
+    at: Inference, xs: Fact, position: Fact | None, *, beyond: bool = False
+) -> tuple[tuple[TensorType, ...], int] | None:
+    """The types of the tensors in the sequence ``xs``, and ``position`` in it, by default that of the last
+    one, or the end if a position ``beyond`` all is valid. None if any of them is unknown. Raises InferError
+    unless the position is absent, or an i32 or i64 of one element in the range.
     """
+    if position is not None:
+        need_dtype(at, position, {I32, I64}, "the position")
+        if position.type.shape is not None:
+            need_scalar(at, position, "the position")
+    items = xs.item_types
+    if items is None:
+        return None
+    last = len(items) - (not beyond)
     known = (last,) if position is None else known_ints(position)
     if known is None:
         return None
     try:
-        return non_negative(known[0], count, last)
+        return items, non_negative(known[0], len(items), last)
     except IndexError as error:
         raise at.fail(str(error)) from None
 

@@ -11,8 +11,7 @@ from graphwright.ops.core.common import simple
 from graphwright.ops.sequence.containers import (
     common_type,
     element_of,
-    known_position,
-    need_position,
+    items_and_position,
     position_of,
 )
 
@@ -22,12 +21,11 @@ class SequenceAt(Op):
     """The tensor at a position of a sequence; negative positions count from the end."""
 
     def infer(self, at: Inference, xs: Fact, position: Fact) -> TensorType:
-        element = element_of(at, xs)
-        need_position(at, position)
-        if xs.item_types is None:
-            return TensorType(element, None)
-        known = known_position(at, position, len(xs.item_types), len(xs.item_types) - 1)
-        return common_type(element, xs.item_types) if known is None else xs.item_types[known]
+        element, found = element_of(at, xs), items_and_position(at, xs, position)
+        if found is None:
+            return common_type(element, xs.item_types)
+        items, known = found
+        return items[known]
 
     def reference(self, xs: list[Any], position: Array) -> Any:
         return xs[position_of(position, len(xs), len(xs) - 1)]

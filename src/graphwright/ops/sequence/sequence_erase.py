@@ -8,13 +8,7 @@ from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.types import F32, I32, I64, sequence_of
 from graphwright.ops.core.common import simple
-from graphwright.ops.sequence.containers import (
-    element_of,
-    known_position,
-    need_position,
-    position_of,
-    sequence_fact,
-)
+from graphwright.ops.sequence.containers import element_of, items_and_position, position_of, sequence_fact
 
 
 @op("SequenceErase")
@@ -24,14 +18,11 @@ class SequenceErase(Op):
     """
 
     def infer(self, at: Inference, xs: Fact, position: Fact | None = None) -> Fact:
-        element = element_of(at, xs)
-        need_position(at, position)
-        if xs.item_types is None:
+        element, found = element_of(at, xs), items_and_position(at, xs, position)
+        if found is None:
             return sequence_fact(element, None)
-        known = known_position(at, position, len(xs.item_types), len(xs.item_types) - 1)
-        if known is None:
-            return sequence_fact(element, None)
-        return sequence_fact(element, (*xs.item_types[:known], *xs.item_types[known + 1 :]))
+        items, known = found
+        return sequence_fact(element, (*items[:known], *items[known + 1 :]))
 
     def reference(self, xs: list[Any], position: Array | None = None) -> list[Any]:
         at = position_of(position, len(xs), len(xs) - 1)

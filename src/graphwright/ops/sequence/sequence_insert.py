@@ -9,13 +9,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I32, I64, sequence_of
 from graphwright.ops.core.common import simple
-from graphwright.ops.sequence.containers import (
-    element_of,
-    known_position,
-    need_position,
-    position_of,
-    sequence_fact,
-)
+from graphwright.ops.sequence.containers import element_of, items_and_position, position_of, sequence_fact
 
 
 @op("SequenceInsert")
@@ -31,13 +25,11 @@ class SequenceInsert(Op):
             raise at.fail(
                 f"the tensor is {x.type}, but the sequence is {xs.dtype}: their dtypes must be equal"
             )
-        need_position(at, position)
-        if xs.item_types is None:
+        found = items_and_position(at, xs, position, beyond=True)
+        if found is None:
             return sequence_fact(element, None)
-        known = known_position(at, position, len(xs.item_types), len(xs.item_types))
-        if known is None:
-            return sequence_fact(element, None)
-        return sequence_fact(element, (*xs.item_types[:known], x.type, *xs.item_types[known:]))
+        items, known = found
+        return sequence_fact(element, (*items[:known], x.type, *items[known:]))
 
     def reference(self, xs: list[Any], x: Array, position: Array | None = None) -> list[Any]:
         at = position_of(position, len(xs), len(xs))

@@ -21,6 +21,7 @@ from torch import nn
 from torch.export import Dim
 
 import graphwright as gw
+from graphwright.frontends.torch.compositions import COMPOSITIONS
 from graphwright.low_ir.tasks import TaskKind
 from graphwright.runtime.devices.cpu import Cpu
 from tests.tools.support import graphwright
@@ -532,6 +533,22 @@ def test_sizes_that_take_another_branch_are_rejected(name: str) -> None:
         model(torch.randn(other, 4))
 
 
+def test_sizes_that_a_decomposition_does_not_keep_dynamic_are_rejected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Results for other sizes would be those of the example."""
+
+    def mode(x: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+        return x.sum(dim), torch.full((int(x.shape[0]),), int(x.shape[0]))
+
+    monkeypatch.setitem(COMPOSITIONS, torch.ops.aten.mode.default, mode)
+    module, dynamic = Applies(lambda x: torch.mode(x, 1)), {"x": {0: Dim.AUTO}}
+    model = gw.compile(module, (torch.randn(5, 4),), dynamic_shapes=dynamic)
+    assert model(torch.ones(5, 4))[1].tolist() == [5] * 5
+    with pytest.raises(gw.FeedError, match="must be 5"):
+        model(torch.ones(6, 4))
+
+
 DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
     **{
         f"resized by {scale}, {mode}": partial(nn.functional.interpolate, scale_factor=scale, mode=mode)
@@ -549,7 +566,19 @@ DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
     ),
     "largest of all": partial(nn.functional.adaptive_max_pool2d, output_size=1, return_indices=True),
     "variance": lambda x: (x.var(3), x.std((0, 2, 3)), torch.var_mean(x, 2, correction=0)),
+    "averages of windows with a divisor": lambda x: nn.functional.avg_pool2d(
+        x.permute(2, 3, 0, 1), (1, 2), padding=(0, 1), divisor_override=3
+    ),
     "windows": lambda x: (x.unfold(3, 4, 2) + 1, x.unfold(-2, 1, 3) * 2),
+    "positions among sorted elements": lambda x: (
+        torch.searchsorted(x[0, 0].sort()[0], x[0, 1], right=True),
+        torch.bucketize(x, x[0, 0, 0].sort()[0]),
+    ),
+    "most frequent elements": lambda x: (
+        torch.mode(x.round(), 3)[0],
+        x.round().gather(3, torch.mode(x.round(), 3, True)[1]),
+    ),
+    "running extremes and sums": lambda x: (x.cummax(2), x.cummin(3), x.logcumsumexp(3)),
     "quotients and roots of sizes": lambda x: (
         x / x.shape[3] ** 0.5,
         (x > 0) * (1 / x.shape[2]),
@@ -561,6 +590,25 @@ DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
         torch.add(x[0], x[0], alpha=x.shape[3]), x[0], x[0].mT @ x[0], alpha=x.shape[2] / 4, beta=x.shape[3]
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.permute(2, 0, 1).reshape(-1, 4) + 1,
+        lambda x: nn.functional.scaled_dot_product_attention(
+            *x.view(*x.shape[:2], 3, 2, 2).permute(2, 0, 3, 1, 4), is_causal=True
+        ).transpose(1, 2).flatten(2),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 2), (2, 1), (4, 4)])
+def test_the_way_in_which_pytorch_reshapes_is_no_assumption(
+    function: Callable[[torch.Tensor], Any], sizes: tuple[int, int]
+) -> None:
+    dynamic = {"x": {0: Dim("batch"), 1: Dim("tokens")}}
+    model = gw.compile(Applies(function), (torch.randn(5, 6, 12),), dynamic_shapes=dynamic)
+    x = torch.randn(*sizes, 12)
+    close(model(x), function(x))
 
 
 @pytest.mark.parametrize("name", DYNAMIC)

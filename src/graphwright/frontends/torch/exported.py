@@ -26,6 +26,7 @@ from graphwright.frontends.torch.substitutes import substitute_inputs
 from graphwright.frontends.torch.trees import tree_from
 from graphwright.frontends.torch.types import Unsupported, array_from, dim_from, type_from
 from graphwright.ir.build import new_graph
+from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.op import ConstRef
 from graphwright.ir.pytree import METADATA, Constant, Forward, Number, Tensor, Tree, leaves
@@ -181,7 +182,8 @@ class _ProgramReader:
                 )
 
     def _demand_assumed_sizes(self) -> None:
-        for relation, left, right in assumed_sizes(self._program.graph):
+        names = symbols_in(each.type for each in self._builder.graph.inputs)
+        for relation, left, right in assumed_sizes(self._program.graph, names):
             if left != right:
                 self._builder.module.symbols.demand(
                     relation, left, right, "a branch in forward that depends on sizes"

@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Set
+from traceback import FrameSummary
 
 import sympy
-import torch
 from torch import fx
+from torch._guards import ShapeGuard
 from torch._subclasses import FakeTensor
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy import functions as torch_sympy
 
 from graphwright.frontends.torch.types import Unsupported, dim_from_expression
 from graphwright.ir.symbols import Dim, names_in
 
 
-def assumed_sizes(graph: fx.Graph) -> Iterator[tuple[str, Dim, Dim]]:
-    """Relations (``==`` or ``<=``) that must hold, as in ``if x.shape[0] % 2 == 0``.
+def assumed_sizes(graph: fx.Graph, names: Set[str]) -> Iterator[tuple[str, Dim, Dim]]:
+    """Relations (``==`` or ``<=``) between the symbols ``names`` that must hold, as in
+    ``if x.shape[0] % 2 == 0``.
 
     Bounds of single sizes are in the ranges of the program. Inequalities are no relations, except those of a
-    remainder; nor are comparisons with numbers, as PyTorch assumes that sizes are not 0 or 1.
+    remainder; nor are comparisons with numbers, as PyTorch assumes that sizes are not 0 or 1. Remainders with
+    which PyTorch chooses a way to reshape are none either: each way gives the same elements.
     """
     fakes = [node.meta.get("val") for node in graph.find_nodes(op="placeholder")]
     tensors = [each for each in fakes if isinstance(each, FakeTensor)]
     env = next((each.fake_mode.shape_env for each in tensors if each.fake_mode.shape_env), None)
     if env is None:
         return
-    sizes: list[Any] = [size for each in tensors for size in each.shape]
-    exprs = [size.node.expr for size in sizes if isinstance(size, torch.SymInt)]
-    given = {str(symbol) for expr in exprs for symbol in expr.free_symbols}
-    for guard in env.guards:
-        relation = _relation(env, guard.expr)
-        if relation is not None and names_in(*relation[1:]) <= given:
+    equal = [sympy.Eq(each, env.replace(each), evaluate=False) for each in env.replacements]
+    relations = [env.replace(guard.expr) for guard in env.guards if not _chooses_view(guard)]
+    for each in (*equal, *relations):
+        relation = _relation(each)
+        if relation is not None and names_in(*relation[1:]) <= names:
             yield relation
 
 
-def _relation(env: ShapeEnv, guard: sympy.Basic) -> tuple[str, Dim, Dim] | None:
-    relation = env.replace(guard)
+def _chooses_view(guard: ShapeGuard) -> bool:
+    """Whether ``guard`` is a remainder that PyTorch's search for a view tested."""
+    frame = guard.sloc.framework_loc
+    is_search = isinstance(frame, FrameSummary) and frame.name.startswith("_reshape_view_helper")
+    return is_search and isinstance(guard.expr, sympy.Ne)
+
+
+def _relation(relation: sympy.Basic) -> tuple[str, Dim, Dim] | None:
     try:
         match relation:
             case sympy.Eq(args=(a, b)):

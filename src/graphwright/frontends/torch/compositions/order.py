@@ -6,7 +6,6 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from graphwright.frontends.torch.compositions.elements import isnan, positions
 from graphwright.frontends.torch.compositions.registry import composition
@@ -69,11 +68,9 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     values, indices = x.sort(dim=dim, stable=True)
-    before = values.narrow(dim, 0, x.shape[dim] - 1)
-    begins = functional.pad(
-        (values.narrow(dim, 1, x.shape[dim] - 1) != before).movedim(dim, -1), (1, 0), value=True
-    ).movedim(-1, dim)
     indices_along = positions(x, dim)
+    before = values.index_select(dim, (indices_along.reshape(-1) - 1).clamp(min=0))
+    begins = (values != before) | (indices_along == 0)
     starts = running(torch.where(begins, indices_along, 0), dim, torch.maximum)
     end = (indices_along - starts).argmax(dim, keepdim=True)
     found = values.gather(dim, end), indices.gather(dim, end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphwright.frontends.torch.compositions.elements import isnan, positions
+from graphwright.frontends.torch.compositions.elements import MOST_BITS, isnan, positions
 from graphwright.frontends.torch.compositions.registry import Composition, composition
 
 aten = torch.ops.aten
@@ -15,10 +15,13 @@ def running(x: Tensor, dim: int, combine: Composition) -> Tensor:
     """The inclusive scan with an associative ``combine``, in log2(n) steps (W. D. Hillis and G. L. Steele,
     "Data parallel algorithms", 1986).
     """
-    size = x.shape[dim]
+    size, step = x.shape[dim], 1
     if not isinstance(size, int):
-        raise NotImplementedError
-    step = 1
+        at = positions(x, dim)
+        for step in (1 << bit for bit in range(MOST_BITS)):
+            before = x.index_select(dim, (at.reshape(-1) - step).clamp(min=0))
+            x = torch.where(at < step, x, combine(before, x))
+        return x
     while step < size:
         kept, rest = x.narrow(dim, 0, step), x.narrow(dim, step, size - step)
         x = torch.cat([kept, combine(x.narrow(dim, 0, size - step), rest)], dim)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphwright.frontends.torch.compositions.elements import MOST_BITS, padded
 from graphwright.frontends.torch.compositions.registry import composition
 
 aten = torch.ops.aten
@@ -20,13 +21,16 @@ def searchsorted(
 ) -> Tensor:  # fmt: skip
     """Binary search: computes the number of boundaries below each element, bit by bit."""
     size = boundaries.shape[-1]
-    if not isinstance(size, int):
-        raise NotImplementedError
     ordered = boundaries if sorter is None else boundaries.gather(-1, sorter)
+    bits, last = MOST_BITS, size
+    if isinstance(size, int):
+        bits, last = size.bit_length(), size - 1
+    else:  # it can be 0, and probes read an element in any case
+        ordered = padded(ordered, (0, 1))
     position = torch.zeros_like(x, dtype=torch.int64)
-    for bit in reversed(range(size.bit_length())):
+    for bit in reversed(range(bits)):
         probe = position + (1 << bit)
-        at = (probe - 1).clamp(max=size - 1)
+        at = (probe - 1).clamp(max=last)
         met = (
             ordered.index_select(0, at.reshape(-1)).reshape(at.shape)
             if ordered.dim() == 1

@@ -664,7 +664,23 @@ def _doubled(x: torch.Tensor) -> Any:
     return y
 
 
+def _bins(x: torch.Tensor) -> torch.Tensor:
+    return x.to(torch.int64).abs().reshape(-1)
+
+
 SELECTIONS = {
+    "distinct": lambda x: torch.unique(x.round(), return_inverse=True, return_counts=True),
+    "runs": lambda x: torch.unique_consecutive(x.round(), return_inverse=True, return_counts=True),
+    "NaN is distinct": lambda x: torch.unique((x - 1).sqrt(), return_counts=True)[1],
+    "repeated": lambda x: torch.repeat_interleave(x, _bins(x[:, 0]), 0) * 2,
+    "repeated to a known size": lambda x: torch.repeat_interleave(
+        x, (torch.arange(5) + x[0, 0].to(torch.int64)) % 5, 0, output_size=10
+    ),
+    "counted": lambda x: (torch.bincount(_bins(x)), torch.bincount(_bins(x), minlength=4)),
+    "weights counted": lambda x: (
+        torch.bincount(_bins(x), x.reshape(-1)),
+        torch.bincount(_bins(x), _bins(x)),
+    ),
     "mask": lambda x: (x[x > 0], x[x > 0].sum()),
     "rows": lambda x: x[(x > 0).any(-1)] @ x.T,
     "nonzero": lambda x: (torch.nonzero(x > 0), torch.where(x > 1)),

@@ -142,7 +142,7 @@ class NodeReader:
         if isinstance(result, torch.SymInt | torch.SymBool | torch.SymFloat):
             return self._number(node, result)
         if decides_sizes(node):
-            return with_sizes(node, self._imported(node), self._builder)
+            return with_sizes(node, self._computed(node), self._builder)
         if isinstance(result, int | float | bool):
             return result
         return self._computed(node)

@@ -16,6 +16,7 @@ from graphwright.frontends.torch.compositions import (
     scans,
     scattering,
     search,
+    selections,
     transformers,
     windows,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "scans",
     "scattering",
     "search",
+    "selections",
     "transformers",
     "windows",
 ]

@@ -43,36 +43,38 @@ class Compiled:
     """The results of passes and stages on the module and its subgraphs."""
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """A module of which it is decided whether one program or a host program runs it."""
+
+    module: Module
+    records: Sequence[Record] | None
+    """The records of passes on the whole module; None if the graph passes have not run."""
+    dynamic: Sequence[str]
+    """The lines of the report about what stays dynamic."""
+    host_program: HostProgramDraft | None = None
+
+
 def compile_executables(
     modules: Sequence[Module], options: Options, observe: Observer, shared: Weights | None
 ) -> tuple[list[Compiled], Weights]:
     """Compiles an executable for each of ``modules``, which are rewritten in place, with shared generated
     kernels and one set of weights, which begins with ``shared``. Raises ModelError, ToolchainError.
     """
-    records = [_simplified(module, options, observe) for module in modules]
-    dynamic = [what_stays_dynamic(module) for module in modules]
     numbers = count()
-    drafts = [_draft(m, numbers, options, observe, done) for m, done in zip(modules, records, strict=True)]
-    hosts = [draft for draft in drafts if draft is not None]
-    whole = [Unit(m, done) for m, draft, done in zip(modules, drafts, records, strict=True) if draft is None]
-    calls = [Unit(m, device=draft.device(n)) for draft in hosts for n, m in draft.modules.items()]
+    drafts = [_draft(module, numbers, options, observe) for module in modules]
+    hosts = [draft.host_program for draft in drafts if draft.host_program is not None]
+    whole = [Unit(draft.module, draft.records) for draft in drafts if draft.host_program is None]
+    calls = [Unit(m, device=host.device(n)) for host in hosts for n, m in host.modules.items()]
     for call in calls:
         observe(PARTITION, call.module)
-    read = {digest: draft.module.constants[ref] for draft in hosts for digest, ref in draft.read.items()}
+    read = {digest: host.module.constants[ref] for host in hosts for digest, ref in host.read.items()}
     read |= {
         ref.digest: module.constants[ref] for module in modules for ref in module.initial_states().values()
     }
     before = pack_weights(read, shared) if read else shared
     compiled, weights = _compile([*whole, *calls], options, observe, before)
-    executables = [
-        _program(compiled[module]) if draft is None else _host_program(draft, compiled, done or ())
-        for module, draft, done in zip(modules, drafts, records, strict=True)
-    ]
-    reported = [
-        replace(each, report=with_dynamic(each.report, stays))
-        for each, stays in zip(executables, dynamic, strict=True)
-    ]
-    return reported, weights
+    return [_compiled(draft, compiled) for draft in drafts], weights
 
 
 def _compile(
@@ -90,13 +92,6 @@ def _compile(
     return compilations, weights or pack_weights({})
 
 
-def _simplified(module: Module, options: Options, observe: Observer) -> list[Record] | None:
-    """Runs the graph passes on ``module`` and returns their records. None, without running them, if nodes are
-    placed on devices: these are partitioned first.
-    """
-    return None if is_placed(module.main) else run_passes(module, graph_passes(options), options, observe)
-
-
 def interpreted_executables(modules: Sequence[Module]) -> tuple[list[Compiled], Weights]:
     """Executables of ``modules`` for the reference device, and all their constants."""
     compiled = [
@@ -111,40 +106,35 @@ def interpreted_executables(modules: Sequence[Module]) -> tuple[list[Compiled], 
     return compiled, weights
 
 
-def _draft(
-    module: Module, numbers: count[int], options: Options, observe: Observer, done: list[Record] | None
-) -> HostProgramDraft | None:
-    """The draft of a host program; None if one program runs the whole module. Records of the passes that
-    prepare it are appended to ``done``, if given.
+def _draft(module: Module, numbers: count[int], options: Options, observe: Observer) -> _Draft:
+    """Runs the passes that decide whether one program runs ``module``. Graph passes wait if nodes are placed
+    on devices: these are partitioned first.
     """
+    records = None if is_placed(module.main) else run_passes(module, graph_passes(options), options, observe)
+    dynamic = what_stays_dynamic(module)
     if partition(module.main).is_whole:
-        return None
+        return _Draft(module, records, dynamic)
     prepared = run_passes(module, partition_passes(options), options, observe)
-    if done is not None:
-        done += prepared
+    records = None if records is None else [*records, *prepared]
     found = partition(module.main)
-    return None if found.is_whole else HostProgramDraft(module, found, numbers)
+    return _Draft(
+        module, records, dynamic, None if found.is_whole else HostProgramDraft(module, found, numbers)
+    )
 
 
-def _program(compilation: Compilation) -> Compiled:
-    return _compiled(compilation.program, compilation.report, compilation.records, compilation.records)
-
-
-def _host_program(
-    draft: HostProgramDraft, compiled: Mapping[Module, Compilation], done: Sequence[Record]
-) -> Compiled:
-    calls = {number: compiled[module] for number, module in draft.modules.items()}
-    program = draft.completed(calls)
-    report = host_program_report(program, {n: compilation.report for n, compilation in calls.items()})
-    records = [record for compilation in calls.values() for record in compilation.records]
-    return _compiled(program, report, records, (*done, *records))
-
-
-def _compiled(
-    executable: Executable, report: str, records: Sequence[Record], all_records: Sequence[Record]
-) -> Compiled:
-    """``records`` are those of the programs; ``all_records`` also has those of the module before
-    partitioning.
-    """
+def _compiled(draft: _Draft, compiled: Mapping[Module, Compilation]) -> Compiled:
+    """The executable of ``draft``, given the programs of its modules."""
+    host = draft.host_program
+    if host is None:
+        compilation = compiled[draft.module]
+        program: Executable = compilation.program
+        report, records = compilation.report, compilation.records
+        all_records = records
+    else:
+        calls = {number: compiled[module] for number, module in host.modules.items()}
+        program = host.completed(calls)
+        report = host_program_report(program, {n: compilation.report for n, compilation in calls.items()})
+        records = [record for compilation in calls.values() for record in compilation.records]
+        all_records = (*(draft.records or ()), *records)
     choices = choices_in(note for record in records for note in record.notes)
-    return Compiled(executable, report, decisions_of(records), choices, all_records)
+    return Compiled(program, with_dynamic(report, draft.dynamic), decisions_of(records), choices, all_records)

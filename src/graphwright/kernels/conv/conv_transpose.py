@@ -12,6 +12,7 @@ from typing import Final
 from graphwright.cost.images import TRANSPOSED
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, product
+from graphwright.kernels.conv import phases
 from graphwright.kernels.conv.arguments import ConvolutionArgs
 from graphwright.kernels.conv.pack_transpose import BLOCK
 from graphwright.kernels.library.abi import Abi
@@ -139,4 +140,4 @@ def header(isa: Isa) -> str:
 #define UNIT_COLUMNS {UNIT_COLUMNS} /* columns of a unit of the grid */
 #define BLOCK {BLOCK} /* output channels per block of w */
 """
-    return "\n".join([ABI.c_text(), constants, tiles(shape, isa)])
+    return "\n".join([ABI.c_text(), constants, tiles(shape, isa), phases.c_text(isa)])

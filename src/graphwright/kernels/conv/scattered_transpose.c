@@ -4,8 +4,9 @@
 #include "library/sizes.h"
 #include "library/tile.h"
 
-#include "conv/phases.h"
 #include "conv/scattered_transpose.gen.h"
+
+#include "conv/phases.h"
 
 struct transposed {
     struct scattered_transpose_args s;

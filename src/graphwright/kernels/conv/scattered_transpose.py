@@ -16,6 +16,7 @@ from graphwright.cost.images import MOST_SCATTERED, scattered_transpose_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, product
 from graphwright.ir.types import Layout
+from graphwright.kernels.conv import phases
 from graphwright.kernels.conv.arguments import Convolution2dArgs
 from graphwright.kernels.conv.conv_transpose import tile_shape
 from graphwright.kernels.conv.pack_transpose import BLOCK
@@ -154,4 +155,4 @@ def header(isa: Isa) -> str:
 #define UNITS {_UNITS} /* wanted bands */
 #define HALOS {_HALOS} /* the fewest rows of a band, in units of shared rows */
 """
-    return "\n".join([ABI.c_text(), constants, tiles(shape, isa)])
+    return "\n".join([ABI.c_text(), constants, tiles(shape, isa), phases.c_text(isa)])

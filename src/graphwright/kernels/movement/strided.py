@@ -17,14 +17,17 @@ def c_text(size: int, isa: Isa) -> str:
     """The functions that ``strided_SIZE`` and ``woven_SIZE`` of ``rows_of.h`` call. Elements of 1 and 2 bytes
     are shuffled within 16 bytes, as wider shuffles take several instructions.
     """
-    widths = _widths(size, isa)
-    weaves = (_weave(size, step, widths) for step in STEPS)
-    return "\n".join([picks(size, isa), *weaves, _reverse(size, widths)])
+    return "\n".join([picks(size, isa), weaves(size, isa), _reverse(size, _widths(size, isa))])
 
 
 def picks(size: int, isa: Isa) -> str:
     """``pick_STEP_SIZE(to, from, n)`` for each step: every second, third or fourth element."""
     return "\n".join(_pick(size, step, _widths(size, isa)) for step in STEPS)
+
+
+def weaves(size: int, isa: Isa, steps: Sequence[int] = STEPS) -> str:
+    """``weave_STEP_SIZE(to, from, s, n)`` for each step: joins as many rows, s bytes apart."""
+    return "\n".join(_weave(size, step, _widths(size, isa)) for step in steps)
 
 
 def _widths(size: int, isa: Isa) -> tuple[int, ...]:

@@ -13,24 +13,18 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.errors import FeedError, ModelError
+from tests.onnx_models import onnx_model
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """``total = a + b``, ``larger = a > b``; ``a: f32[N, 3]``, ``b: f32[3]``."""
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["a", "b"], ["total"]), helper.make_node("Greater", ["a", "b"], ["larger"])],
-        "g",
-        [
-            helper.make_tensor_value_info("a", TensorProto.FLOAT, ["N", 3]),
-            helper.make_tensor_value_info("b", TensorProto.FLOAT, [3]),
-        ],
-        [
-            helper.make_tensor_value_info("total", TensorProto.FLOAT, ["N", 3]),
-            helper.make_tensor_value_info("larger", TensorProto.BOOL, ["N", 3]),
-        ],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    nodes = [
+        helper.make_node("Add", ["a", "b"], ["total"]),
+        helper.make_node("Greater", ["a", "b"], ["larger"]),
+    ]
+    outputs = {"total": ["N", 3], "larger": (TensorProto.BOOL, ["N", 3])}
+    made = onnx_model(nodes, {"a": ["N", 3], "b": [3]}, outputs)
     helper.set_model_props(made, {"alphabet": "xyz"})
     onnx.save(made, tmp_path / "model.onnx")
     return tmp_path / "model.onnx"

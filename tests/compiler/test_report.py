@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import helper
 
 import graphwright as gw
+from tests.onnx_models import onnx_model
 
 
 def _model() -> bytes:
@@ -18,13 +19,8 @@ def _model() -> bytes:
         helper.make_node("MatMul", ["r", "w"], ["y"], "second"),
         helper.make_node("Div", ["y", "three"], ["z"], "third"),
     ]
-    w = helper.make_tensor("w", TensorProto.FLOAT, [8, 8], np.eye(8, dtype=np.float32).ravel())
-    three = helper.make_tensor("three", TensorProto.FLOAT, [], [3.0])
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 8])
-    z = helper.make_tensor_value_info("z", TensorProto.FLOAT, ["N", 8])
-    graph = helper.make_graph(nodes, "g", [x], [z], [w, three])
-    opset = helper.make_opsetid("", 17)
-    return bytes(helper.make_model(graph, opset_imports=[opset], ir_version=9).SerializeToString())
+    weights = {"w": np.eye(8, dtype=np.float32), "three": np.float32(3)}
+    return bytes(onnx_model(nodes, {"x": ["N", 8]}, {"z": ["N", 8]}, weights).SerializeToString())
 
 
 def test_a_report_names_kernels_and_reasons_and_is_kept_in_the_package(tmp_path: Path) -> None:

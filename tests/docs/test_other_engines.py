@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 import graphwright as gw
 from tests.docs.commands import PROGRAMS, run
+from tests.onnx_models import onnx_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "other_engines.md"
 ABBREVIATED = {"torch.no_grad()", "torch.inference_mode()"}
@@ -27,10 +28,8 @@ def model() -> onnx.ModelProto:
         helper.make_node("MatMul", ["x", "w"], ["hidden"]),
         helper.make_node("Softmax", ["hidden"], ["y"], axis=-1),
     ]
-    inputs, outputs = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 4]) for name in "xy")
-    weights = numpy_helper.from_array(np.arange(16, dtype=np.float32).reshape(4, 4) / 10, "w")
-    graph = helper.make_graph(nodes, "graph", [inputs], [outputs], [weights])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    weights = {"w": np.arange(16, dtype=np.float32).reshape(4, 4) / 10}
+    return onnx_model(nodes, {"x": ["N", 4]}, {"y": ["N", 4]}, weights)
 
 
 def sections() -> Iterator[tuple[str, list[str]]]:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, helper
 
 import graphwright as gw
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 from graphwright.passes.quantize_weights import FORMS, quantize
+from tests.onnx_models import onnx_model
 
 from .test_weight_only_quantization import compiled
 
@@ -25,10 +26,7 @@ def model_of(w: np.ndarray[Any, Any], *, gemm: bool) -> ModelProto:
     nodes = [
         helper.make_node("Gemm" if gemm else "MatMul", ["x", "w"], ["y"], **({"transB": 1} if gemm else {}))
     ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", k])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(w, "w")])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    return onnx_model(nodes, {"x": ["rows", k]}, {"y": None}, {"w": w}, opset=21)
 
 
 @settings(max_examples=10, deadline=None)

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import NodeProto, TensorProto, helper
 
 import graphwright as gw
 from graphwright.ir.types import F32, I64
 from graphwright.low_ir.tasks import HostFunction
 from graphwright.runtime.executor import RunError
 from graphwright.runtime.host_program.host_call import host_callable
+from tests.onnx_models import onnx_model
 
 REFERENCE = gw.CompileOptions(device="reference")
 
 
-def model(*nodes: object, dims: tuple[object, ...] = (2, "n"), indices: int = 1) -> bytes:
-    graph = helper.make_graph(
-        list(nodes),
-        "g",
-        [
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, dims),
-            helper.make_tensor_value_info("i", TensorProto.INT64, [indices]),
-        ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-    )
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
-    ).SerializeToString()
+def model(*nodes: NodeProto, dims: tuple[object, ...] = (2, "n"), indices: int = 1) -> bytes:
+    inputs = {"x": list(dims), "i": (TensorProto.INT64, [indices])}
+    return bytes(onnx_model(nodes, inputs, {"y": None}).SerializeToString())
 
 
 def test_an_index_out_of_range() -> None:

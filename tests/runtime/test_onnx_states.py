@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 import graphwright as gw
 from graphwright.errors import ModelError
+from tests.onnx_models import onnx_model
 from tests.tools.support import graphwright
 
 Array = np.ndarray[Any, Any]
@@ -22,21 +23,14 @@ def recurrent(batch: int | str = 1) -> bytes:
     """A GRU that takes its hidden state and gives the next, with a projection behind it."""
     random = np.random.default_rng(0)
     shapes = {"w": (1, 3 * HIDDEN, FEATURES), "r": (1, 3 * HIDDEN, HIDDEN), "p": (HIDDEN, 2)}
-    weights = [
-        numpy_helper.from_array(random.standard_normal(s).astype(np.float32), n) for n, s in shapes.items()
-    ]
+    weights = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     nodes = [
         helper.make_node("GRU", ["x", "w", "r", "", "", "h"], ["all", "h_next"], hidden_size=HIDDEN),
         helper.make_node("MatMul", ["all", "p"], ["y"]),
     ]
-    info = helper.make_tensor_value_info
     state = [1, batch, HIDDEN]
-    inputs = [info("x", TensorProto.FLOAT, ["T", batch, FEATURES]), info("h", TensorProto.FLOAT, state)]
-    outputs = [info("y", TensorProto.FLOAT, None), info("h_next", TensorProto.FLOAT, state)]
-    graph = helper.make_graph(nodes, "recurrent", inputs, outputs, weights)
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
-    ).SerializeToString()
+    inputs = {"x": ["T", batch, FEATURES], "h": state}
+    return bytes(onnx_model(nodes, inputs, {"y": None, "h_next": state}, weights).SerializeToString())
 
 
 def chunks(count: int = 4, batch: int = 1) -> list[Array]:

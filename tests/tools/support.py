@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 from typer.testing import CliRunner
 
 from graphwright.tools.cli import app
+from tests.onnx_models import onnx_model
 
 HOSTILE = "\x1b[31m[red]evil[/red]*/\r\n../../etc\\x\"'\u202e%s{0}\x07$(id)"
 WEIGHTS = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
@@ -22,14 +23,8 @@ def write_model(path: Path, mark: str = "", op: str = "Relu") -> Path:
         helper.make_node("MatMul", [f"x{mark}", f"w{mark}"], [f"h{mark}"], name=f"product{mark}"),
         helper.make_node(op, [f"h{mark}"], [f"y{mark}"], name=f"last{mark}"),
     ]
-    graph = helper.make_graph(
-        nodes,
-        f"graph{mark}",
-        [helper.make_tensor_value_info(f"x{mark}", TensorProto.FLOAT, ["N", 4])],
-        [helper.make_tensor_value_info(f"y{mark}", TensorProto.FLOAT, ["N", 3])],
-        [numpy_helper.from_array(WEIGHTS, f"w{mark}")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    model = onnx_model(nodes, {f"x{mark}": ["N", 4]}, {f"y{mark}": ["N", 3]}, {f"w{mark}": WEIGHTS})
+    model.graph.name = f"graph{mark}"
     helper.set_model_props(model, {f"key{mark}": f"value{mark}"})
     onnx.save(model, path)
     return path

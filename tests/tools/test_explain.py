@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 import graphwright as gw
 from graphwright.compiler.recompile import unpacked_module
 from graphwright.ir.builtin.fused import Fused
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.tools.measuring.measurement import region_model
+from tests.onnx_models import onnx_model
 from tests.tools.support import graphwright
 
 PREDICTED = re.compile(r"predicted 0\.\d\d of the time")
@@ -32,14 +33,8 @@ def model(name: str = "relu") -> onnx.ModelProto:
         helper.make_node("Div", ["r", "s"], ["d"], "div"),
         helper.make_node("MatMul", ["d", "w"], ["y"], "last"),
     ]
-    weights = [
-        numpy_helper.from_array(np.ones((16, 16), np.float32), "w"),
-        numpy_helper.from_array(np.array([1]), "axes"),
-    ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 16])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 16])
-    graph = helper.make_graph(nodes, "g", [x], [y], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    weights = {"w": np.ones((16, 16), np.float32), "axes": np.array([1])}
+    return onnx_model(nodes, {"x": [8, 16]}, {"y": [8, 16]}, weights)
 
 
 @pytest.fixture(scope="module")
@@ -102,23 +97,10 @@ def test_sizes_do_not_change_a_package(folder: Path) -> None:
 
 def test_layout_conversions_are_stated(tmp_path: Path) -> None:
     """They move bytes that no op of the model does: reads and writes of images of 64 channels."""
-    weights = np.ones((64, 64, 3, 3), np.float32)
+    weights = {"w": np.ones((64, 64, 3, 3), np.float32)}
     image = ["n", 64, 56, 56]
-    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, image) for name in "xy"]
     node = helper.make_node("Conv", ["x", "w"], ["y"], "c", pads=[1, 1, 1, 1])
-    graph = helper.make_graph(
-        [
-            node,
-        ],
-        "g",
-        infos[:1],
-        infos[1:],
-        [numpy_helper.from_array(weights, "w")],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "c.onnx",
-    )
+    onnx.save(onnx_model([node], {"x": image}, {"y": image}, weights), tmp_path / "c.onnx")
     shown = " ".join(said(tmp_path / "c.onnx", "--shape", "x:1,64,56,56").split())
     moved = 4 * 64 * 56 * 56 / 2**20
     assert f"reads and writes {6 * moved:.1f} MiB ({4 * moved:.1f} MiB for layout conversions)" in shown

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import graphwright as gw
@@ -34,6 +34,7 @@ from graphwright.ir.refusal import Code
 from graphwright.option_files.tuning_records import Measured, Record, Times, parsed
 from graphwright.runtime.devices.target import for_this_cpu
 from graphwright.tuning import store
+from tests.onnx_models import onnx_model
 from tests.tools.support import graphwright
 
 ROOT = Path(__file__).parents[2]
@@ -60,18 +61,12 @@ def rows(*sizes: Any) -> onnx.ModelProto:
         helper.make_node("Mul", ["h", "t"], ["m"], name="gate"),
         helper.make_node("Softmax", ["m"], ["y"], name="softmax"),
     ]
-    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, sizes)
-    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
-    graph = helper.make_graph(nodes, "rows", [x], [y], [numpy_helper.from_array(weights, "w")])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return onnx_model(nodes, {"x": list(sizes)}, {"y": None}, {"w": weights})
 
 
 def long_rows() -> onnx.ModelProto:
     """Softmax of rows that no cache of the second level holds."""
-    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 300_001])
-    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
-    graph = helper.make_graph([helper.make_node("Softmax", ["x"], ["y"])], "long", [x], [y])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return onnx_model([helper.make_node("Softmax", ["x"], ["y"])], {"x": [2, 300_001]}, {"y": None})
 
 
 def draft(model: onnx.ModelProto, **options: Any) -> Snapshot:
@@ -232,10 +227,7 @@ def test_subgraphs_of_sizes_that_data_decide_are_left_as_they_are(tmp_path: Path
         helper.make_node("Cast", ["places"], ["numbers"], to=onnx.TensorProto.FLOAT),
         helper.make_node("Softmax", ["numbers"], ["y"]),
     ]
-    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3, 4])
-    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
-    graph = helper.make_graph(nodes, "found", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    model = onnx_model(nodes, {"x": [3, 4]}, {"y": None})
     tuned = gw.compile(model, tune=5, options={"cache_dir": tmp_path / "cache"})
     fed = np.eye(3, 4, dtype=np.float32)
     (expected,) = ReferenceEvaluator(model).run(None, {"x": fed})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
+
+from tests.onnx_models import onnx_model
 
 HOSTILE = '</script><script>alert("\x1b[31m\u202e")</script>&amp;\\u003c'
 
@@ -34,14 +36,8 @@ def hostile() -> onnx.ModelProto:
 
 def model(nodes: list[onnx.NodeProto], output: str) -> onnx.ModelProto:
     """``nodes`` on x: f32[4, 8], with weights w: f32[8, 8] and b: f32[8]."""
-    weights = [
-        numpy_helper.from_array(np.full((8, 8), 0.25, np.float32), "w"),
-        numpy_helper.from_array(np.arange(8, dtype=np.float32), "b"),
-    ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 8])
-    y = helper.make_tensor_value_info(output, TensorProto.FLOAT, [4, 8])
-    graph = helper.make_graph(nodes, "g", [x], [y], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    weights = {"w": np.full((8, 8), 0.25, np.float32), "b": np.arange(8, dtype=np.float32)}
+    return onnx_model(nodes, {"x": [4, 8]}, {output: [4, 8]}, weights)
 
 
 def encoder(count: int) -> onnx.ModelProto:
@@ -67,11 +63,9 @@ def encoder(count: int) -> onnx.ModelProto:
         x = add("Add", [outer, first], f"y{k}", f"{scope}/Add_1")
     add("Softmax", [x], "y", "/head/Softmax", axis=-1)
     chance = np.random.default_rng(0)
-    weights = [
-        numpy_helper.from_array((chance.standard_normal((64, 64)) / 8).astype(np.float32), "w"),
-        numpy_helper.from_array(np.ones(64, np.float32), "g"),
-        numpy_helper.from_array(np.zeros(64, np.float32), "b"),
-    ]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [64, 64]) for name in ("x", "y")]
-    graph = helper.make_graph(nodes, "encoder", ends[:1], ends[1:], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    weights = {
+        "w": (chance.standard_normal((64, 64)) / 8).astype(np.float32),
+        "g": np.ones(64, np.float32),
+        "b": np.zeros(64, np.float32),
+    }
+    return onnx_model(nodes, {"x": [64, 64]}, {"y": [64, 64]}, weights, opset=20)

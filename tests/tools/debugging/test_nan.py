@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
+from tests.onnx_models import onnx_model
 from tests.tools.support import graphwright
 
 Array = np.ndarray[Any, Any]
@@ -21,14 +22,7 @@ def save(
 ) -> None:
     """A model of ``(op, inputs, output)``, which gives the last output; nodes are called as their outputs."""
     made = [helper.make_node(op, reads.split(), [out], name=f"{out}_node") for op, reads, out in nodes]
-    graph = helper.make_graph(
-        made,
-        "graph",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info(nodes[-1][2], TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "m.onnx")
+    onnx.save(onnx_model(made, {"x": list(shape)}, {nodes[-1][2]: None}, weights), "m.onnx")
 
 
 def run_nan(x: Array) -> Any:

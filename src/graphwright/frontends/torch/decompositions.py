@@ -17,6 +17,7 @@ from torch._C import (
     _dispatch_has_kernel_for_dispatch_key,
 )
 from torch._decomp import core_aten_decompositions, global_decomposition_table
+from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload
 from torch.export import default_decompositions
 from torch.func import functionalize
@@ -120,7 +121,7 @@ def decomposed(node: fx.Node) -> fx.GraphModule | None:
     if mode is None:
         return None
     try:
-        with mode, torch.no_grad():
+        with mode, torch.no_grad(), enable_python_dispatcher():  # otherwise, C++ fixes some sizes
             return make_fx(call, decomposition_table=decompositions())(*fakes)
     except REFUSALS:
         return None

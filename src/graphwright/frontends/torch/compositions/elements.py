@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -33,15 +32,3 @@ def positions(x: Tensor, dim: int) -> Tensor:
     shape = [1] * x.dim()
     shape[dim] = x.shape[dim]
     return torch.arange(x.shape[dim]).reshape(shape)
-
-
-def padded(x: Tensor, widths: Sequence[int], value: float = 0) -> Tensor:
-    """``functional.pad`` for dynamic sizes, which that function replaces by those of the example."""
-    for k in range(len(widths) // 2):
-        axis, shape = x.dim() - 1 - k, list(x.shape)
-        ends = []
-        for width in widths[2 * k : 2 * k + 2]:
-            shape[axis] = width
-            ends.append(x.new_full(shape, value))
-        x = torch.cat((ends[0], x, ends[1]), axis)
-    return x

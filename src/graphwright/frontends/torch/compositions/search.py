@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from graphwright.frontends.torch.compositions.elements import MOST_BITS, padded
+from graphwright.frontends.torch.compositions.elements import MOST_BITS
 from graphwright.frontends.torch.compositions.registry import composition
 
 aten = torch.ops.aten
@@ -26,7 +27,7 @@ def searchsorted(
     if isinstance(size, int):
         bits, last = size.bit_length(), size - 1
     else:  # it can be 0, and probes read an element in any case
-        ordered = padded(ordered, (0, 1))
+        ordered = functional.pad(ordered, (0, 1))
     position = torch.zeros_like(x, dtype=torch.int64)
     for bit in reversed(range(bits)):
         probe = position + (1 << bit)

@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from graphwright.frontends.torch.compositions.elements import lowest, padded
+from graphwright.frontends.torch.compositions.elements import lowest
 from graphwright.frontends.torch.compositions.registry import Composition, composition
 
 aten = torch.ops.aten
@@ -85,7 +86,7 @@ def avg_pool(
     for size, width, step, before in zip(sizes, kernel, steps, pads, strict=True):
         last = _windows(size, width, step, before, ceil_mode) - 1
         zeros = [before, max(last * step + width - size - before, 0), *zeros]
-    mean: Tensor = pool(padded(x, zeros), kernel, steps)
+    mean: Tensor = pool(functional.pad(x, zeros), kernel, steps)
     return mean * (math.prod(kernel) / divisor_override)
 
 

@@ -578,6 +578,12 @@ DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
         torch.mode(x.round(), 3)[0],
         x.round().gather(3, torch.mode(x.round(), 3, True)[1]),
     ),
+    "medians": lambda x: (
+        x.median(2)[0],
+        x.nanmedian(3)[0],
+        x.kthvalue(2, 3)[0],
+        x.unfold(3, 3, 1).median(-1)[0],
+    ),
     "running extremes and sums": lambda x: (x.cummax(2), x.cummin(3), x.logcumsumexp(3)),
     "quotients and roots of sizes": lambda x: (
         x / x.shape[3] ** 0.5,

@@ -106,12 +106,14 @@ Squeeze.samples = (
 
 
 def _aten_squeeze(i: AtenImporter, axes: Sequence[int]) -> Any:
-    """Removes those of ``axes`` that have size 1."""
+    """Removes those of ``axes`` that have size 1 in PyTorch, which can prove it for more sizes."""
     x = i.input(0)
-    ones = (
-        tuple(sorted({axis % rank_of(x) for axis in axes if x.type.dims[axis] == 1})) if x.type.dims else ()
-    )
-    return i.emit(Squeeze(ones), x) if ones else x
+    dims = x.type.dims
+    counted = {axis % len(dims) for axis in axes} if dims else set()
+    ones = sorted(axis for axis in counted if dims[axis] == 1)
+    if len(dims) - len(ones) > len(i.results[0].dims):
+        ones = sorted(axis for axis in counted if dims[axis] == 1 or not isinstance(dims[axis], int))
+    return i.emit(Squeeze(tuple(ones)), x) if ones else x
 
 
 Squeeze.aten = {

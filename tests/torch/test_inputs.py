@@ -93,6 +93,14 @@ def test_transforms_of_compiled_functions(transform: Callable[..., Any]) -> None
     close(transform(compiled(call))(x), transform(call)(x))
 
 
+def test_positions_of_extreme_bools() -> None:
+    def positions(x: torch.Tensor) -> Any:
+        return x.max(1), x.min(0, keepdim=True)
+
+    x = torch.randn(3, 4) > 0
+    close(compiled(positions, options={"strict": True})(x), positions(x))
+
+
 def test_tensors_without_memory() -> None:
     plain, result = compiled(lambda x, y: (x * 2, y + 1))(torch.randn(3, device="meta"), torch.ones(2))
     assert (plain.device.type, plain.shape) == ("meta", (3,))

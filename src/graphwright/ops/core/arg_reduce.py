@@ -25,7 +25,7 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import maximum, product, symbol
-from graphwright.ir.types import F16, F32, I32, I64, STRING, TensorType
+from graphwright.ir.types import BOOL, F16, F32, I32, I64, STRING, U8, TensorType
 from graphwright.ops.core.binary import Or
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import NUMBERS, need_dtype, rank_of
@@ -158,7 +158,8 @@ def _aten_with_indices(cls: type[ArgReduce]) -> AtenImport:
         x, axis, keepdim = i.input(0), i.attr("dim"), bool(i.attr("keepdim"))
         if not rank_of(x):
             return x, i.const(np.zeros((), np.int64))
-        return i.emit(cls.extremum((axis,), keepdim), x), i.emit(cls(axis, keepdim), x)
+        numbers = i.emit(Cast(U8), x) if x.type.dtype == BOOL else x
+        return i.emit(cls.extremum((axis,), keepdim), x), i.emit(cls(axis, keepdim), numbers)
 
     return convert
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.errors import FeedError, ModelError
-from tests.onnx_models import onnx_model
+from tests.onnx_models import model_proto
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def model(tmp_path: Path) -> Path:
         helper.make_node("Greater", ["a", "b"], ["larger"]),
     ]
     outputs = {"total": ["N", 3], "larger": (TensorProto.BOOL, ["N", 3])}
-    made = onnx_model(nodes, {"a": ["N", 3], "b": [3]}, outputs)
+    made = model_proto(nodes, {"a": ["N", 3], "b": [3]}, outputs)
     helper.set_model_props(made, {"alphabet": "xyz"})
     onnx.save(made, tmp_path / "model.onnx")
     return tmp_path / "model.onnx"
@@ -74,13 +74,8 @@ def test_invalid_arguments_of_run_are_rejected(model: Path) -> None:
     [TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.UINT8, TensorProto.BFLOAT16],
 )
 def test_element_types_have_onnxruntimes_names(element: int, tmp_path: Path) -> None:
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", element, [2])],
-        [helper.make_tensor_value_info("y", element, [2])],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    info = element, [2]
+    made = model_proto([helper.make_node("Identity", ["x"], ["y"])], {"x": info}, {"y": info})
     ours, theirs = (
         gw.InferenceSession(made.SerializeToString()),
         onnxruntime.InferenceSession(made.SerializeToString()),

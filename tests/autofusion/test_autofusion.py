@@ -19,6 +19,7 @@ from graphwright.export.onnx import FUNCTION_DOMAIN
 from graphwright.layout.costs import LayoutCosts
 from graphwright.tools.graph_autofusion import app
 from tests.export.peers import session
+from tests.onnx_models import model_proto
 from tests.tools.support import HOSTILE, write_model
 
 RNG = np.random.default_rng(0)
@@ -44,10 +45,8 @@ def block(opset: int = 17) -> onnx.ModelProto:
         "scale": np.ones(16, np.float32), "bias": np.zeros(16, np.float32), "w": WEIGHT,
         "root": np.array(2**0.5, np.float32), "one": np.array(1, np.float32),
     }  # fmt: skip
-    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "seq", 16]) for name in "xy"]
-    weights = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
-    graph = helper.make_graph(nodes, "block", infos[:1], infos[1:], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    sizes = ["batch", "seq", 16]
+    return model_proto(nodes, {"x": sizes}, {"y": sizes}, constants, opset)
 
 
 def assert_same(fused: onnx.ModelProto, source: onnx.ModelProto, *shapes: tuple[int, ...]) -> None:

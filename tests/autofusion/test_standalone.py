@@ -31,6 +31,7 @@ from graphwright.tools.graph_autofusion import app
 from tests.c_api.build import EXAMPLES, STRICT
 from tests.c_api.library import CError, Model, load
 from tests.c_api.models import classified, classifier, rows
+from tests.onnx_models import model_proto
 from tests.runtime.host_program.models import MODELS
 from tests.runtime.test_states import counter
 from tests.tools.support import write_model
@@ -500,10 +501,7 @@ def test_the_command_states_the_assumed_sizes(tmp_path: Path) -> None:
     error.
     """
     nodes = [helper.make_node("Add", ["x", "z"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
-    infos = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims)
-             for name, dims in (("x", ["n", 4]), ("z", ["m", 4]), ("y", None))]  # fmt: skip
-    graph = helper.make_graph(nodes, "g", infos[:2], infos[2:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = model_proto(nodes, {"x": ["n", 4], "z": ["m", 4]}, {"y": None})
     onnx.save(model, tmp_path / "m.onnx")
     done = fuse("-i", tmp_path / "m.onnx", "-o", tmp_path / "out.onnx", "--standalone")
     assert done.exit_code == 0, done.output

@@ -8,7 +8,7 @@ import numpy as np
 from onnx import helper
 
 import graphwright as gw
-from tests.onnx_models import onnx_model
+from tests.onnx_models import model_proto
 
 
 def _model() -> bytes:
@@ -20,7 +20,7 @@ def _model() -> bytes:
         helper.make_node("Div", ["y", "three"], ["z"], "third"),
     ]
     weights = {"w": np.eye(8, dtype=np.float32), "three": np.float32(3)}
-    return bytes(onnx_model(nodes, {"x": ["N", 8]}, {"z": ["N", 8]}, weights).SerializeToString())
+    return bytes(model_proto(nodes, {"x": ["N", 8]}, {"z": ["N", 8]}, weights).SerializeToString())
 
 
 def test_a_report_names_kernels_and_reasons_and_is_kept_in_the_package(tmp_path: Path) -> None:

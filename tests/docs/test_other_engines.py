@@ -15,7 +15,7 @@ from onnx import helper
 
 import graphwright as gw
 from tests.docs.commands import PROGRAMS, run
-from tests.onnx_models import onnx_model
+from tests.onnx_models import model_proto
 
 PAGE = Path(__file__).parents[2] / "docs" / "other_engines.md"
 ABBREVIATED = {"torch.no_grad()", "torch.inference_mode()"}
@@ -29,7 +29,7 @@ def model() -> onnx.ModelProto:
         helper.make_node("Softmax", ["hidden"], ["y"], axis=-1),
     ]
     weights = {"w": np.arange(16, dtype=np.float32).reshape(4, 4) / 10}
-    return onnx_model(nodes, {"x": ["N", 4]}, {"y": ["N", 4]}, weights)
+    return model_proto(nodes, {"x": ["N", 4]}, {"y": ["N", 4]}, weights)
 
 
 def sections() -> Iterator[tuple[str, list[str]]]:

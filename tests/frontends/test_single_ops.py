@@ -13,6 +13,7 @@ import pytest
 from onnx import helper
 
 import graphwright as gw
+from tests.onnx_models import model_proto
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int | str, ...] | None
@@ -168,12 +169,8 @@ def test_positions_in_sequences_of_dynamic_size() -> None:
         helper.make_node("SequenceInsert", ["s", "minus", "position"], ["longer"]),
         helper.make_node("SequenceAt", ["longer", "position"], ["y"]),
     ]
-    inputs = [
-        helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2]),
-        helper.make_tensor_value_info("position", onnx.TensorProto.INT64, ["K"]),
-    ]
-    graph = helper.make_graph(nodes, "g", inputs, [onnx.ValueInfoProto(name="y")])
-    model = gw.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    inputs = {"x": [2], "position": (onnx.TensorProto.INT64, ["K"])}
+    model = gw.compile(model_proto(nodes, inputs, {"y": None}))
     assert model(np.array([1, 2], np.float32), np.array([1]))[0].tolist() == [-1, -2]
 
 
@@ -189,9 +186,7 @@ def test_sequence_map_may_leave_out_outputs() -> None:
         helper.make_node("SequenceMap", ["s"], ["", "mapped"], body=body),
         helper.make_node("ConcatFromSequence", ["mapped"], ["y"], axis=0),
     ]
-    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N"])
-    graph = helper.make_graph(nodes, "g", [x], [onnx.ValueInfoProto(name="y")])
-    model = gw.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    model = gw.compile(model_proto(nodes, {"x": ["N"]}, {"y": None}))
     np.testing.assert_allclose(model(np.zeros(2, np.float32))[0], np.ones(4))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from tests.package.models import onnx_model
+from tests.onnx_models import onnx_model
 
 Array = np.ndarray[Any, Any]
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

@@ -19,7 +19,7 @@ from graphwright.frontends.onnx import load
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.runtime.dispatch.executor import DispatchExecutor
 from tests.executables import dispatch
-from tests.package.models import onnx_model
+from tests.onnx_models import onnx_model
 
 from .models import FLOAT, INT64, cnn, encoder, images, node, plain, weight
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import graphwright as gw
 from tests.isas import RUNNABLE
+from tests.onnx_models import model_proto
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng
@@ -20,14 +20,9 @@ RNG = np.random.default_rng
 
 def result(isa: str, op: str, x: Array, w: Array, bias: Array | None = None, **attributes: Any) -> Array:
     """What ``op`` computes from ``x`` and constant weights, without Winograd."""
-    constants = [numpy_helper.from_array(w, "w")] + (
-        [] if bias is None else [numpy_helper.from_array(bias, "b")]
-    )
-    node = helper.make_node(op, ["x", *(constant.name for constant in constants)], ["y"], **attributes)
-    ports = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)]
-    outputs = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
-    graph = helper.make_graph([node], "sums", ports, outputs, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    weights = {"w": w} if bias is None else {"w": w, "b": bias}
+    node = helper.make_node(op, ["x", *weights], ["y"], **attributes)
+    model = model_proto([node], {"x": list(x.shape)}, {"y": None}, weights, opset=20)
     return gw.compile(model, options={"isa": isa, "numerics": "strict"})(x)[0].astype(np.float64)
 
 

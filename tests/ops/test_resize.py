@@ -22,6 +22,7 @@ from graphwright.ir.symbols import floordiv, symbol
 from graphwright.ir.types import F32, tensor
 from graphwright.ops.nn.rational_scale import ratio_of_scale
 from graphwright.ops.nn.resize import Resize
+from tests.onnx_models import model_proto
 
 from .peer import compare, imported
 
@@ -89,12 +90,8 @@ def test_axes_and_aspect_ratio(policy: str) -> None:
 def test_images_of_any_size_keep_their_aspect_ratio_in_a_given_size(mode: str, policy: str) -> None:
     attributes = {"mode": mode, "axes": [2, 3], "keep_aspect_ratio_policy": policy}
     node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], **attributes)
-    image = helper.make_tensor_value_info("x", 1, ["n", 2, "h", "w"])
-    result = helper.make_tensor_value_info("y", 1, [None] * 4)
-    graph = helper.make_graph(
-        [node], "letterbox", [image], [result], [numpy_helper.from_array(sizes(6, 9), "sizes")]
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    weights = {"sizes": sizes(6, 9)}
+    model = model_proto([node], {"x": ["n", 2, "h", "w"]}, {"y": [None] * 4}, weights, opset=19)
     theirs = onnxruntime.InferenceSession(model.SerializeToString())
     compiled = gw.compile(model)
     for height, width in ((4, 5), (12, 7), (6, 9), (3, 20)):
@@ -231,14 +228,7 @@ def test_sizes_that_are_multiples_of_an_axis_of_no_elements(mode: str) -> None:
 
 
 def _resized_to(node: Any, wanted: np.ndarray[Any, Any]) -> Any:
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [helper.make_tensor_value_info("x", 1, [1, 3, "H", 4])],
-        [helper.make_tensor_value_info("y", 1, None)],
-        [numpy_helper.from_array(wanted, "sizes")],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return model_proto([node], {"x": [1, 3, "H", 4]}, {"y": None}, {"sizes": wanted}, opset=18)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int32])

@@ -5,28 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from tests.onnx_models import onnx_model
 
 Array = np.ndarray[Any, Any]
-
-
-def onnx_model(
-    nodes: list[onnx.NodeProto],
-    inputs: dict[str, tuple[int, list[Any]]],
-    outputs: dict[str, tuple[int, list[Any] | None]],
-    weights: dict[str, Array] | None = None,
-) -> bytes:
-    """A model of opset 17; inputs and outputs by name, as (element type, shape)."""
-    graph = helper.make_graph(
-        nodes,
-        "model",
-        [helper.make_tensor_value_info(name, *spec) for name, spec in inputs.items()],
-        [helper.make_tensor_value_info(name, *spec) for name, spec in outputs.items()],
-        [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
-    )
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
 
 
 def rank_by_size() -> bytes:

@@ -17,8 +17,8 @@ from graphwright.package.pack_weights import pack_weights
 from graphwright.package.package import SPARE, WEIGHTS
 from graphwright.package.read_archive import open_archive
 from graphwright.package.read_weights import read_weights
+from tests.onnx_models import onnx_model
 from tests.package.damage import manifest_of
-from tests.package.models import onnx_model
 from tests.tools.support import graphwright
 
 

@@ -19,8 +19,9 @@ from graphwright.package.read import read_package
 from graphwright.package.read_archive import read_archive
 from graphwright.package.sign import user_key
 from tests.executables import targets
+from tests.onnx_models import onnx_model
 from tests.package.damage import members_of
-from tests.package.models import Classifier, onnx_model
+from tests.package.models import Classifier
 
 TABLE = np.linspace(0, 1, 40, dtype=np.float32).reshape(10, 4)
 ROWS = np.array([9, 0, 3])

@@ -21,8 +21,9 @@ from graphwright.package.read import read_package
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.dispatch.executor import DispatchExecutor
 from tests.executables import dispatch
+from tests.onnx_models import onnx_model
 from tests.package.damage import entry_of, manifest_of, members_of, put_together
-from tests.package.models import onnx_model, rank_by_size
+from tests.package.models import rank_by_size
 from tests.package.offline import COMPILER, run_offline
 
 Array = np.ndarray[Any, Any]

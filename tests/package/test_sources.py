@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 import graphwright as gw
 from graphwright.config import Options
+from tests.onnx_models import model_proto
 from tests.package.models import Classifier
 from tests.tools.support import graphwright
 
@@ -117,15 +118,8 @@ def test_a_failed_save_keeps_the_existing_file(tmp_path: Path, model: gw.Model) 
 
 
 def with_external_data(folder: Path) -> Path:
-    weight = numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(2, 3), "w")
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "w"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])],
-        [weight],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    node, weights = helper.make_node("Add", ["x", "w"], ["y"]), np.arange(6, dtype=np.float32).reshape(2, 3)
+    made = model_proto([node], {"x": [2, 3]}, {"y": [2, 3]}, {"w": weights})
     path = folder / "model.onnx"
     onnx.save(made, path, save_as_external_data=True, size_threshold=0, location="weights.bin")
     return path

@@ -17,8 +17,9 @@ from graphwright.package.read import read_package
 from graphwright.package.read_archive import open_archive, read_archive
 from graphwright.package.sign import user_key
 from tests.executables import targets
+from tests.onnx_models import onnx_model
 from tests.package.damage import GRAPH, members_of, rebuilt
-from tests.package.models import Array, onnx_model
+from tests.package.models import Array
 
 CHANNELS, SIZE = 64, 16
 

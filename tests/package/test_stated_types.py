@@ -18,8 +18,8 @@ from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.text import parse_module
 from graphwright.ir.verify import verify
 from graphwright.passes.retype import retype
+from tests.onnx_models import onnx_model
 from tests.package.damage import GRAPH, members_of, rebuilt
-from tests.package.models import onnx_model
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 BIAS = np.array([1, 2, 3, 4], np.float32)

@@ -28,8 +28,9 @@ from graphwright.package.read_archive import open_archive
 from graphwright.package.repacked_weights import packs_of
 from graphwright.package.weights import Weights
 from graphwright.records import replace as changed
+from tests.onnx_models import onnx_model
 from tests.package.damage import manifest_of
-from tests.package.models import Array, Classifier, onnx_model, rank_by_size
+from tests.package.models import Array, Classifier, rank_by_size
 from tests.tools.support import graphwright, write_model
 
 BOTH = ("v4", "v3")

@@ -34,8 +34,7 @@ from graphwright.package.read_weights import read_weights
 from graphwright.package.weights import Weights
 from graphwright.package.weights_header import BadWeights
 from graphwright.package.write import write_package
-
-from .models import onnx_model
+from tests.onnx_models import onnx_model
 
 Array = np.ndarray[Any, Any]
 MIB = 1 << 20

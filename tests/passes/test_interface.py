@@ -9,7 +9,7 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import helper
 
 import graphwright as gw
 from graphwright.ir.constants.user_inputs import constant_for
@@ -17,6 +17,7 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F16, F32, I8, I64, U8, tensor
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.unary import Relu
+from tests.onnx_models import model_proto
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 
@@ -29,13 +30,8 @@ def _model(unsupported: bool = False) -> onnx.ModelProto:
         helper.make_node("Add", ["hidden", "bias"], ["z"]),
         helper.make_node("Odd" if unsupported else "Neg", ["other"], ["w"]),
     ]
-    infos = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        for name, shape in (("x", ["N", 3]), ("scale", []), ("bias", ["N", 1]), ("other", ["N"]))
-    ]
-    outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("y", "z", "w")]
-    graph = helper.make_graph(nodes, "g", infos, outputs)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    inputs = {"x": ["N", 3], "scale": [], "bias": ["N", 1], "other": ["N"]}
+    return model_proto(nodes, inputs, dict.fromkeys("yzw"))
 
 
 def _by_hand() -> Any:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 import graphwright as gw
 from graphwright.ops.core.tile import Tile
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.fold_constants import MIB, FoldConstants
 from graphwright.passes.manager import run_passes
+from tests.onnx_models import model_proto
 
 from .support import op_names
 
@@ -32,14 +33,7 @@ def _filled() -> onnx.ModelProto:
         helper.make_node("MatMul", ["h", "turned"], ["y"]),
     ]
     constants = {"sizes": np.array(SIZES), "half": np.float32(0.5), "one": np.ones((1, 1), np.float32)}
-    graph = helper.make_graph(
-        nodes,
-        "filled",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, SIZES[0]])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return model_proto(nodes, {"x": [4, SIZES[0]]}, {"y": None}, constants)
 
 
 def test_weights_that_repeat_one_number_take_no_space_in_the_file(tmp_path: Path) -> None:

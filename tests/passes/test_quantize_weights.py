@@ -13,7 +13,7 @@ from onnx import ModelProto, helper
 import graphwright as gw
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 from graphwright.passes.quantize_weights import FORMS, quantize
-from tests.onnx_models import onnx_model
+from tests.onnx_models import model_proto
 
 from .test_weight_only_quantization import compiled
 
@@ -26,7 +26,7 @@ def model_of(w: np.ndarray[Any, Any], *, gemm: bool) -> ModelProto:
     nodes = [
         helper.make_node("Gemm" if gemm else "MatMul", ["x", "w"], ["y"], **({"transB": 1} if gemm else {}))
     ]
-    return onnx_model(nodes, {"x": ["rows", k]}, {"y": None}, {"w": w}, opset=21)
+    return model_proto(nodes, {"x": ["rows", k]}, {"y": None}, {"w": w}, opset=21)
 
 
 @settings(max_examples=10, deadline=None)

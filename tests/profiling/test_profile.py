@@ -24,7 +24,8 @@ from graphwright.profiling.rows import BETWEEN, SORTS, Span, own_times
 from graphwright.runtime.events.counters import HARDWARE
 from graphwright.support.event_sink import EventKind
 from tests.executables import targets
-from tests.package.models import Classifier, onnx_model
+from tests.onnx_models import onnx_model
+from tests.package.models import Classifier
 from tests.tools.support import HOSTILE
 
 from .trace_reader import Slice, Trace, read_trace

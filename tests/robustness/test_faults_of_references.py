@@ -11,14 +11,14 @@ from graphwright.ir.types import F32, I64
 from graphwright.low_ir.tasks import HostFunction
 from graphwright.runtime.executor import RunError
 from graphwright.runtime.host_program.host_call import host_callable
-from tests.onnx_models import onnx_model
+from tests.onnx_models import model_proto
 
 REFERENCE = gw.CompileOptions(device="reference")
 
 
 def model(*nodes: NodeProto, dims: tuple[object, ...] = (2, "n"), indices: int = 1) -> bytes:
     inputs = {"x": list(dims), "i": (TensorProto.INT64, [indices])}
-    return bytes(onnx_model(nodes, inputs, {"y": None}).SerializeToString())
+    return bytes(model_proto(nodes, inputs, {"y": None}).SerializeToString())
 
 
 def test_an_index_out_of_range() -> None:
@@ -49,16 +49,7 @@ def test_a_constraint_that_fails() -> None:
 
 def test_inputs_of_unknown_rank_are_evaluated() -> None:
     node = helper.make_node("Neg", ["x"], ["y"])
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, None)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-    )
-    compiled = gw.compile(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        options=REFERENCE,
-    )
+    compiled = gw.compile(model_proto([node], {"x": None}, {"y": None}), options=REFERENCE)
     np.testing.assert_array_equal(compiled(np.array([[1, 2]], np.float32))[0], [[-1, -2]])
 
 

@@ -17,7 +17,8 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
-from tests.package.models import Classifier, onnx_model, rank_by_size
+from tests.onnx_models import onnx_model
+from tests.package.models import Classifier, rank_by_size
 
 THREADS = 6
 

@@ -16,7 +16,7 @@ from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.unary import Relu
 from graphwright.ops.nn.softmax import Softmax
 from graphwright.runtime.description import MOST_ROWS, bytes_text
-from tests.package.models import onnx_model
+from tests.onnx_models import onnx_model
 
 HOSTILE = "<script>alert('x')</script>\x1b[31m&\""
 

@@ -18,7 +18,7 @@ from graphwright.config import Options
 from graphwright.errors import FeedError, ModelError, OptionError
 from graphwright.ir.graph import Module
 from graphwright.package.read import read_package
-from tests.package.models import onnx_model
+from tests.onnx_models import onnx_model
 from tests.tools.support import graphwright
 
 Array = np.ndarray[Any, Any]

@@ -26,7 +26,8 @@ from graphwright.runtime.dispatch.executor import DispatchExecutor
 from graphwright.runtime.executor import NoFastPath, Shapes
 from graphwright.runtime.host_program.executor import HostProgramExecutor
 from tests.executables import dispatch, targets
-from tests.package.models import Classifier, onnx_model, rank_by_size
+from tests.onnx_models import onnx_model
+from tests.package.models import Classifier, rank_by_size
 from tests.threads import in_threads
 
 FLOAT = TensorProto.FLOAT

@@ -14,7 +14,8 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright.config import Options
 from tests.executables import targets
-from tests.package.models import Classifier, onnx_model
+from tests.onnx_models import onnx_model
+from tests.package.models import Classifier
 
 Array = np.ndarray[Any, Any]
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

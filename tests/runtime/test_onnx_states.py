@@ -12,7 +12,7 @@ from onnx import helper
 
 import graphwright as gw
 from graphwright.errors import ModelError
-from tests.onnx_models import onnx_model
+from tests.onnx_models import model_proto
 from tests.tools.support import graphwright
 
 Array = np.ndarray[Any, Any]
@@ -30,7 +30,7 @@ def recurrent(batch: int | str = 1) -> bytes:
     ]
     state = [1, batch, HIDDEN]
     inputs = {"x": ["T", batch, FEATURES], "h": state}
-    return bytes(onnx_model(nodes, inputs, {"y": None, "h_next": state}, weights).SerializeToString())
+    return bytes(model_proto(nodes, inputs, {"y": None, "h_next": state}, weights).SerializeToString())
 
 
 def chunks(count: int = 4, batch: int = 1) -> list[Array]:

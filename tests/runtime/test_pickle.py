@@ -17,7 +17,8 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic, UnknownOpError
 from graphwright.package.read import read_package
 from graphwright.package.sign import user_key
-from tests.package.models import Classifier, onnx_model, rank_by_size
+from tests.onnx_models import onnx_model
+from tests.package.models import Classifier, rank_by_size
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 

@@ -13,7 +13,8 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
-from tests.package.models import Classifier, onnx_model
+from tests.onnx_models import onnx_model
+from tests.package.models import Classifier
 from tests.resident import resident
 
 Array = np.ndarray[Any, Any]

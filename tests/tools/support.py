@@ -11,7 +11,7 @@ from onnx import helper
 from typer.testing import CliRunner
 
 from graphwright.tools.cli import app
-from tests.onnx_models import onnx_model
+from tests.onnx_models import model_proto
 
 HOSTILE = "\x1b[31m[red]evil[/red]*/\r\n../../etc\\x\"'\u202e%s{0}\x07$(id)"
 WEIGHTS = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
@@ -23,7 +23,7 @@ def write_model(path: Path, mark: str = "", op: str = "Relu") -> Path:
         helper.make_node("MatMul", [f"x{mark}", f"w{mark}"], [f"h{mark}"], name=f"product{mark}"),
         helper.make_node(op, [f"h{mark}"], [f"y{mark}"], name=f"last{mark}"),
     ]
-    model = onnx_model(nodes, {f"x{mark}": ["N", 4]}, {f"y{mark}": ["N", 3]}, {f"w{mark}": WEIGHTS})
+    model = model_proto(nodes, {f"x{mark}": ["N", 4]}, {f"y{mark}": ["N", 3]}, {f"w{mark}": WEIGHTS})
     model.graph.name = f"graph{mark}"
     helper.set_model_props(model, {f"key{mark}": f"value{mark}"})
     onnx.save(model, path)

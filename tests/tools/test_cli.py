@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.package import read_archive
 from graphwright.tools.cli import VERBS
 from tests.isas import compiling_on
-from tests.package.models import onnx_model, rank_by_size
+from tests.onnx_models import model_proto, onnx_model
+from tests.package.models import rank_by_size
 
 from .support import expected, graphwright, write_model
 
@@ -165,11 +166,10 @@ def test_check_compares_shapes(model: Path) -> None:
 @pytest.mark.parametrize(("dtype", "limit"), [("float16", "0.0078125"), ("float32", "0.0001")])
 def test_tolerance_of_check_is_that_of_the_floats_of_the_model(dtype: str, limit: str) -> None:
     element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    weights = numpy_helper.from_array(np.random.default_rng(0).normal(size=(64, 64)).astype(dtype), "w")
+    weights = {"w": np.random.default_rng(0).normal(size=(64, 64)).astype(dtype)}
     nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Tanh", ["h"], ["y"])]
-    x, y = (helper.make_tensor_value_info(name, element, [3, 64]) for name in ("x", "y"))
-    graph = helper.make_graph(nodes, "g", [x], [y], [weights])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "t.onnx")
+    info = element, [3, 64]
+    onnx.save(model_proto(nodes, {"x": info}, {"y": info}, weights), "t.onnx")
     result = graphwright("check", "t.onnx")
     assert result.exit_code == 0 and f"within {limit}" in result.stdout
 
@@ -349,11 +349,8 @@ def test_a_model_whose_sizes_decide_ranks_is_cut() -> None:
 
 def test_texts_come_as_json_and_go_into_files() -> None:
     nodes = [helper.make_node("StringConcat", ["x", "x"], ["y"])]
-    ports = {"x": (TensorProto.STRING, ["N"])}, {"y": (TensorProto.STRING, ["N"])}
-    graph = helper.make_graph(
-        nodes, "t", *([helper.make_tensor_value_info(n, *s) for n, s in port.items()] for port in ports)
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), "t.onnx")
+    info = TensorProto.STRING, ["N"]
+    onnx.save(model_proto(nodes, {"x": info}, {"y": info}, opset=20), "t.onnx")
     assert graphwright("run", "t.onnx", "-i", 'x=["a", "bc"]', "-o", "y.npz").exit_code == 0
     assert np.load("y.npz")["y"].tolist() == ["aa", "bcbc"]
     np.savez("x.npz", x=np.array(["d"]))

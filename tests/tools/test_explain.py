@@ -17,7 +17,7 @@ from graphwright.compiler.recompile import unpacked_module
 from graphwright.ir.builtin.fused import Fused
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.tools.measuring.measurement import region_model
-from tests.onnx_models import onnx_model
+from tests.onnx_models import model_proto
 from tests.tools.support import graphwright
 
 PREDICTED = re.compile(r"predicted 0\.\d\d of the time")
@@ -34,7 +34,7 @@ def model(name: str = "relu") -> onnx.ModelProto:
         helper.make_node("MatMul", ["d", "w"], ["y"], "last"),
     ]
     weights = {"w": np.ones((16, 16), np.float32), "axes": np.array([1])}
-    return onnx_model(nodes, {"x": [8, 16]}, {"y": [8, 16]}, weights)
+    return model_proto(nodes, {"x": [8, 16]}, {"y": [8, 16]}, weights)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_layout_conversions_are_stated(tmp_path: Path) -> None:
     weights = {"w": np.ones((64, 64, 3, 3), np.float32)}
     image = ["n", 64, 56, 56]
     node = helper.make_node("Conv", ["x", "w"], ["y"], "c", pads=[1, 1, 1, 1])
-    onnx.save(onnx_model([node], {"x": image}, {"y": image}, weights), tmp_path / "c.onnx")
+    onnx.save(model_proto([node], {"x": image}, {"y": image}, weights), tmp_path / "c.onnx")
     shown = " ".join(said(tmp_path / "c.onnx", "--shape", "x:1,64,56,56").split())
     moved = 4 * 64 * 56 * 56 / 2**20
     assert f"reads and writes {6 * moved:.1f} MiB ({4 * moved:.1f} MiB for layout conversions)" in shown

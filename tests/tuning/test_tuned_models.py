@@ -34,7 +34,7 @@ from graphwright.ir.refusal import Code
 from graphwright.option_files.tuning_records import Measured, Record, Times, parsed
 from graphwright.runtime.devices.target import for_this_cpu
 from graphwright.tuning import store
-from tests.onnx_models import onnx_model
+from tests.onnx_models import model_proto
 from tests.tools.support import graphwright
 
 ROOT = Path(__file__).parents[2]
@@ -61,12 +61,12 @@ def rows(*sizes: Any) -> onnx.ModelProto:
         helper.make_node("Mul", ["h", "t"], ["m"], name="gate"),
         helper.make_node("Softmax", ["m"], ["y"], name="softmax"),
     ]
-    return onnx_model(nodes, {"x": list(sizes)}, {"y": None}, {"w": weights})
+    return model_proto(nodes, {"x": list(sizes)}, {"y": None}, {"w": weights})
 
 
 def long_rows() -> onnx.ModelProto:
     """Softmax of rows that no cache of the second level holds."""
-    return onnx_model([helper.make_node("Softmax", ["x"], ["y"])], {"x": [2, 300_001]}, {"y": None})
+    return model_proto([helper.make_node("Softmax", ["x"], ["y"])], {"x": [2, 300_001]}, {"y": None})
 
 
 def draft(model: onnx.ModelProto, **options: Any) -> Snapshot:
@@ -227,7 +227,7 @@ def test_subgraphs_of_sizes_that_data_decide_are_left_as_they_are(tmp_path: Path
         helper.make_node("Cast", ["places"], ["numbers"], to=onnx.TensorProto.FLOAT),
         helper.make_node("Softmax", ["numbers"], ["y"]),
     ]
-    model = onnx_model(nodes, {"x": [3, 4]}, {"y": None})
+    model = model_proto(nodes, {"x": [3, 4]}, {"y": None})
     tuned = gw.compile(model, tune=5, options={"cache_dir": tmp_path / "cache"})
     fed = np.eye(3, 4, dtype=np.float32)
     (expected,) = ReferenceEvaluator(model).run(None, {"x": fed})

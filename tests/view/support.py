@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tests.onnx_models import onnx_model
+from tests.onnx_models import model_proto
 
 HOSTILE = '</script><script>alert("\x1b[31m\u202e")</script>&amp;\\u003c'
 
@@ -37,7 +37,7 @@ def hostile() -> onnx.ModelProto:
 def model(nodes: list[onnx.NodeProto], output: str) -> onnx.ModelProto:
     """``nodes`` on x: f32[4, 8], with weights w: f32[8, 8] and b: f32[8]."""
     weights = {"w": np.full((8, 8), 0.25, np.float32), "b": np.arange(8, dtype=np.float32)}
-    return onnx_model(nodes, {"x": [4, 8]}, {output: [4, 8]}, weights)
+    return model_proto(nodes, {"x": [4, 8]}, {output: [4, 8]}, weights)
 
 
 def encoder(count: int) -> onnx.ModelProto:
@@ -68,4 +68,4 @@ def encoder(count: int) -> onnx.ModelProto:
         "g": np.ones(64, np.float32),
         "b": np.zeros(64, np.float32),
     }
-    return onnx_model(nodes, {"x": [64, 64]}, {"y": [64, 64]}, weights, opset=20)
+    return model_proto(nodes, {"x": [64, 64]}, {"y": [64, 64]}, weights, opset=20)

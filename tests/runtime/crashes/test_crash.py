@@ -18,7 +18,7 @@ from graphwright.config import Options
 from graphwright.runtime.crashes.brief_sites import brief_sites
 from graphwright.runtime.devices.target import target_isa
 from tests.executables import targets
-from tests.package.models import onnx_model
+from tests.onnx_models import onnx_model
 
 FAULTS = {
     "SIGSEGV": "*(volatile int *)16 = 1;",

@@ -15,7 +15,8 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.ops.core.identity import Identity
-from tests.package.models import Classifier, onnx_model
+from tests.onnx_models import onnx_model
+from tests.package.models import Classifier
 
 Array = np.ndarray[Any, Any]
 

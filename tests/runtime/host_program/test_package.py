@@ -20,8 +20,8 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.package.read import read_package
 from graphwright.runtime.host_program.executor import HostProgramExecutor
 from tests.executables import host_program
+from tests.onnx_models import onnx_model
 from tests.package.damage import entry_of, manifest_of, members_of, put_together
-from tests.package.models import onnx_model
 from tests.package.offline import run_offline
 from tests.runtime.host_program.models import MODELS, Partitioned
 from tests.runtime.host_program.test_models import assert_same

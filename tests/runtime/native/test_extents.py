@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
+from tests.onnx_models import onnx_model
 from tests.package.damage import members_of, rebuilt
-from tests.package.models import onnx_model
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 

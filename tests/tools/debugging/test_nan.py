@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tests.onnx_models import onnx_model
+from tests.onnx_models import model_proto
 from tests.tools.support import graphwright
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +22,7 @@ def save(
 ) -> None:
     """A model of ``(op, inputs, output)``, which gives the last output; nodes are called as their outputs."""
     made = [helper.make_node(op, reads.split(), [out], name=f"{out}_node") for op, reads, out in nodes]
-    onnx.save(onnx_model(made, {"x": list(shape)}, {nodes[-1][2]: None}, weights), "m.onnx")
+    onnx.save(model_proto(made, {"x": list(shape)}, {nodes[-1][2]: None}, weights), "m.onnx")
 
 
 def run_nan(x: Array) -> Any:

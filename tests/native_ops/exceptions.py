@@ -17,7 +17,7 @@ HOST_CALLS: dict[str, dict[int, str]] = {
     "RandomNormal": {k: "random numbers are drawn by NumPy" for k in range(8)},
     "RandomUniform": {k: "random numbers are drawn by NumPy" for k in range(8)},
     "MelWeightMatrix": {8: "operands that are computed"},
-    "RoiAlign": {k: "the number of points depends on the region" for k in range(4)},
+    "RoiAlign": {k: "the largest products of points whose number depends on the region" for k in (2, 3)},
     "SizesHold": {k: "sizes are compared in Python; only exported models have it" for k in (0, 1)},
     "STFT": {9: "the length of the transform is symbolic"},
     "TfIdfVectorizer": {k: "n-grams are looked up in a table" for k in (5, 6)},

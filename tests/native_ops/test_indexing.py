@@ -31,6 +31,7 @@ from graphwright.ops.core.range import Range
 from graphwright.ops.core.scatter_elements import ScatterElements
 from graphwright.ops.core.scatter_nd import ScatterND
 from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.split import Split
 from graphwright.ops.core.tile import Tile
 from graphwright.ops.core.top_k import TopK
 from graphwright.ops.core.transpose import Transpose
@@ -122,6 +123,13 @@ def test_ten_axes_move_where_some_stay_together() -> None:
     order = (4, 5, 6, 0, 1, 2, 9, 3, 7, 8)
     starts, ends = (1, -1), (3, -4)
     check([(Transpose(order), (x,)), (Slice(starts, ends, (2, 7), (1, -1)), (x,)), (Concat(3), (x, x))])
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_nine_axes_of_one_element_move(size: int) -> None:
+    x = data(np.random.default_rng(3), (1, 1, 2 * size, *(1,) * 6), F32)
+    halves = Split(2, 2, (size, size))
+    check([(halves, (x,)), (Transpose(tuple(range(8, -1, -1))), (x[:, :, :size],)), (Tile((1,) * 9), (x,))])
 
 
 def test_bools_scatter_and_rank() -> None:

@@ -65,7 +65,7 @@ class CopyNd:
     @property
     def args(self) -> tuple[Dim, ...]:
         """The arguments, in the order of the call."""
-        n, d, s = zip(*self.axes, strict=True) if self.shape else ((), (), ())
+        n, d, s = (tuple(axis[k] for axis in self.axes) for k in range(3))
         return ABI.values(
             size=self.element_size,
             shares=self.grid,

@@ -83,7 +83,7 @@ def cases(
     shape = []
     for choices in sizes:
         n = draw(st.sampled_from(choices))
-        k, s, d = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 2))
+        k, s, d = draw(st.integers(1, 6)), draw(st.integers(1, 5)), draw(st.integers(1, 3))
         before, after = draw(st.integers(0, k)), draw(st.integers(0, k))
         left = n + before + after - ((k - 1) * d + 1)
         out = 0 if left < 0 else left // s + 1 + (1 if left % s and draw(st.booleans()) else 0)

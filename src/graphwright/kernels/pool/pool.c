@@ -21,11 +21,28 @@ GW_INLINE vf vf_load_even(const float *p) {
 GW_INLINE vf vf_even(vf a, vf b) { return __builtin_shufflevector(a, b, LANES(EVEN)); }
 GW_INLINE vf vf_odd(vf a, vf b) { return __builtin_shufflevector(a, b, LANES(ODD)); }
 
-GW_INLINE vf vf_load_every(const float *p, int64_t step) {
-    float lane[VL];
-    for (int i = 0; i < VL; i++)
-        lane[i] = p[i * step];
-    return vf_load(lane);
+/* The phases of a line, the remainders of its columns modulo the stride: `length` elements of each. */
+struct phases {
+    float *first;
+    int64_t length, stride;
+};
+
+/* Splits a line by phase, as far as windows have taps there, so that taps are dense vectors. */
+static struct phases split_line(const struct pool_args *t, const float *line, float *first) {
+    const int64_t stride = t->stride[W], kernel = t->kernel[W], dilation = t->dilation[W];
+    const struct phases p = {first, t->out[W] + (kernel - 1) * dilation / stride + VL, stride};
+    for (int64_t k = 0; k < kernel && k < stride; k++) {
+        const int64_t phase = k * dilation % stride;
+        float *to = first + phase * p.length;
+        if (stride == 3)
+            pick_3_4((char *)to, (const char *)(line + phase), p.length);
+        else if (stride == 4)
+            pick_4_4((char *)to, (const char *)(line + phase), p.length);
+        else
+            for (int64_t j = 0; j < p.length; j++)
+                to[j] = line[phase + j * stride];
+    }
+    return p;
 }
 
 /* Whether windows are pairs of columns that do not overlap, all inside the image. */
@@ -64,25 +81,24 @@ GW_INLINE float *output_row(const struct pool_args *t, float *y, const struct po
 #undef IDENTITY
 #undef COMBINE
 
-/* Scratch holds the line. */
+/* Scratch holds the line and its phases. */
 GW_KERNEL(gw_max_pool_f32) {
     const struct pool_args *t = pool_args(arg);
     if (t->out[W] == 0 || begin >= end)
         return 0;
-    float *line = scratch;
-    max_line(t, line);
+    float *line = scratch, *phases = max_line(t, line);
     struct position p = position_of(t, begin);
     int pairs = has_pairs(t);
     for (int64_t row = begin; row < end; row++, next_position(t, &p)) {
         if (pairs && max_pairs(t, buf[POOL_X], output_row(t, buf[POOL_Y], &p), &p, 0, 1))
             continue;
         max_rows(t, buf[POOL_X], line + t->before[W], &p);
-        max_reduce_columns(t, line, output_row(t, buf[POOL_Y], &p));
+        max_reduce_columns(t, line, phases, output_row(t, buf[POOL_Y], &p));
     }
     return 0;
 }
 
-/* Scratch holds the line, then one divisor for each column. */
+/* Scratch holds the line, one divisor for each column, and the phases of the line. */
 GW_KERNEL(gw_average_pool_f32) {
     const struct pool_args *t = pool_args(arg);
     int64_t out = t->out[W];
@@ -98,7 +114,7 @@ GW_KERNEL(gw_average_pool_f32) {
         if (pairs && average_pairs(t, buf[POOL_X], y, &p, 1, 2 * count))
             continue;
         average_rows(t, buf[POOL_X], line + t->before[W], &p);
-        average_reduce_columns(t, line, y);
+        average_reduce_columns(t, line, columns + out, y);
         vf rows = vf_set1(count);
         int64_t o = 0;
         for (; o + VL <= out; o += VL)

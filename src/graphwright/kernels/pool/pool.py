@@ -11,9 +11,10 @@ from typing import ClassVar, Final
 
 from graphwright.cost.images import is_pairwise_pool, planar_pool_work
 from graphwright.cost.predict import predict
-from graphwright.ir.symbols import Dim, ceildiv, product
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, minimum, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, SIZE, STEP, Extent, Reach, arguments, dense, within
+from graphwright.kernels.movement import strided
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -92,12 +93,13 @@ class Pool:
 
     @property
     def scratch_bytes(self) -> Dim:
-        """The bytes of the padded line, of the divisors of the columns, and of what the last vector of
-        windows reads beyond them.
+        """The bytes of the padded line, of its phases, of the divisors of the columns, and of what the last
+        vector of windows reads beyond them.
         """
         reach = (self.out[2] + _MOST_LANES) * self.strides[2] + self.kernel[2] * self.dilations[2]
         line = reach + self.pads_before[2] + self.size[2] + 64
-        return 4 * (line + self.out[2] + 64)
+        has_phases = floordiv(minimum(self.strides[2] - 1, 2), 2)  # with strides of 3 and more
+        return 4 * (line + has_phases * reach + self.out[2] + 64)
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: both steps combine vectors of a row."""
@@ -144,4 +146,4 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 def header(isa: Isa) -> str:
     """The generated header of ``pool.c``."""
-    return ABI.c_text()
+    return f'{ABI.c_text()}\n#include "movement/elements.h"\n\n{strided.picks(4, isa, (3, 4))}'

@@ -68,11 +68,11 @@ static void OF(rows)(const struct pool_args *t, const float *x, float *line, con
         line[i] = IDENTITY;
 }
 
-/* Reduces the columns of VL windows, which begin at line, line + stride, ... */
+/* Reduces the columns of VL windows, which begin at line, line + stride, ...; the stride is 1 or 2. */
 GW_INLINE vf OF(windows)(const float *line, int64_t kernel, int64_t dilation, int64_t stride) {
     vf r = {0};
     for (int64_t k = 0; k < kernel; k++, line += dilation) {
-        vf tap = stride == 1 ? vf_load(line) : stride == 2 ? vf_load_even(line) : vf_load_every(line, stride);
+        vf tap = stride == 1 ? vf_load(line) : vf_load_even(line);
         r = k ? COMBINE(r, tap) : tap;
     }
     return r;
@@ -88,7 +88,24 @@ GW_INLINE void OF(sweep)(const float *line, float *y, int64_t out, int64_t kerne
         vf_store_n(y + o, OF(windows)(line + o * stride, kernel, dilation, stride), out - o);
 }
 
-static void OF(reduce_columns)(const struct pool_args *t, const float *line, float *y) {
+/* As sweep, for any stride. */
+static void OF(sweep_phases)(struct phases p, float *y, int64_t out, int64_t kernel, int64_t dilation) {
+    for (int64_t o = 0; o < out; o += VL) {
+        vf r = vf_load(p.first + o);
+        for (int64_t k = 1, column = o, phase = 0; k < kernel; k++) {
+            phase += dilation % p.stride;
+            column += dilation / p.stride + (phase >= p.stride);
+            phase -= phase >= p.stride ? p.stride : 0;
+            r = COMBINE(r, vf_load(p.first + phase * p.length + column));
+        }
+        if (o + VL <= out)
+            vf_store(y + o, r);
+        else
+            vf_store_n(y + o, r, out - o);
+    }
+}
+
+static void OF(reduce_columns)(const struct pool_args *t, const float *line, float *phases, float *y) {
     int64_t kernel = t->kernel[W], dilation = t->dilation[W], stride = t->stride[W], out = t->out[W];
     if (kernel == 3 && dilation == 1 && stride == 1)
         OF(sweep)(line, y, out, 3, 1, 1);
@@ -101,7 +118,7 @@ static void OF(reduce_columns)(const struct pool_args *t, const float *line, flo
     else if (stride == 2)
         OF(sweep)(line, y, out, kernel, dilation, 2);
     else
-        OF(sweep)(line, y, out, kernel, dilation, stride);
+        OF(sweep_phases)(split_line(t, line, phases), y, out, kernel, dilation);
 }
 
 /* Loads the first n elements of two vectors from p on. */

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from .support import EXAMPLES, graphwright
+from tests.tools.support import graphwright
+
+from .support import EXAMPLES
 from .test_faults import CANDIDATE, HEAD, INFER, LAUNCH, REFERENCE, SIGNATURE
 
 SAMPLE = "Mine.samples = (Sample(Mine(), (arg(F32, symbol('N')),){rest}),)\n"

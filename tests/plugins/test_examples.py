@@ -18,8 +18,9 @@ from onnx import helper, numpy_helper
 import graphwright as gw
 from graphwright.ir.op import op_class, registry
 from tests.executables import targets
+from tests.tools.support import graphwright
 
-from .support import EXAMPLES, MODELS, PLUGINS, expected, graphwright, isolated, node, node_model, numbers
+from .support import EXAMPLES, MODELS, PLUGINS, expected, isolated, node, node_model, numbers
 
 SHAPES = ((5, 40), (1, 1), (7, 33), (3, 128), (0, 8))
 NATIVE = [name for name in MODELS if name != "median"]

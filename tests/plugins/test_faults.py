@@ -15,8 +15,9 @@ from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch
 from graphwright.targets.cpu.target import CpuTarget
 from graphwright.targets.cpu.user_code import CSource
+from tests.tools.support import graphwright
 
-from .support import graphwright, node, node_model, numbers
+from .support import node, node_model, numbers
 
 HEAD = """\
 import numpy as np

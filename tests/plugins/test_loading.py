@@ -13,8 +13,9 @@ import pytest
 import graphwright as gw
 from graphwright.config import Options, to_environment
 from graphwright.ir.op import registered_ops, registry
+from tests.tools.support import graphwright
 
-from .support import EXAMPLES, PLUGINS, graphwright, isolated, node, node_model
+from .support import EXAMPLES, PLUGINS, isolated, node, node_model
 
 OP = """
 from graphwright.plugins import Op, op

@@ -12,8 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
+from tests.tools.support import graphwright
 
-from .support import EXAMPLES, graphwright, node, node_model, numbers
+from .support import EXAMPLES, node, node_model, numbers
 
 Array = np.ndarray[Any, Any]
 FLIP = EXAMPLES / "flip_rows.py"

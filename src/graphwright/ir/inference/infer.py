@@ -106,6 +106,7 @@ class ReferenceFault(ValueError):
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(f"{diagnostic.message} ({diagnostic.where})")
+        self.diagnostic = diagnostic
 
 
 def _plugin_results(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:

@@ -97,6 +97,16 @@ class PluginError(GraphwrightError):
     """A user's file, op, kernel or rule is faulty or missing."""
 
 
+class ReferenceFault(ValueError):
+    """A user's reference raised, or returned a result that contradicts ``infer``. It does not know the node:
+    a run names it in its own error.
+    """
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(f"{diagnostic.message} ({diagnostic.where})")
+        self.diagnostic = diagnostic
+
+
 class OptionError(GraphwrightError):
     """An option has a value outside its type or range."""
 

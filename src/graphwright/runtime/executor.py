@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from graphwright.errors import Diagnostic, FeedError, GraphwrightError
+from graphwright.errors import Diagnostic, FeedError, GraphwrightError, ReferenceFault
 from graphwright.executable.nodes import Program
 from graphwright.executable.specs import TensorSpec
 from graphwright.executable.target_code import TargetCode
@@ -30,8 +30,8 @@ def reference_fault(error: Exception, location: str) -> RunError:
     """The error for a node at ``location`` whose reference raised ``error``; those of plugins are named by
     file and line.
     """
-    known: Diagnostic | None = getattr(error, "diagnostic", None)
-    if known is not None:
+    if isinstance(error, ReferenceFault):
+        known = error.diagnostic
         return RunError(Diagnostic(known.code, f"{known.message} (node {location})", known.where, known.hint))
     return RunError(Diagnostic("reference", f"{type(error).__name__}: {error}", location))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.errors import Diagnostic, GraphwrightError, ModelError, UnknownRankError
+from graphwright.errors import Diagnostic, GraphwrightError, ModelError, ReferenceFault, UnknownRankError
 from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, UnknownRank, facts_elements
@@ -99,14 +99,6 @@ def _check_operands(op: Op, operands: Sequence[Fact | None], location: str) -> N
 def physical_memory() -> int:
     """Bytes of physical memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-class ReferenceFault(ValueError):
-    """A user's reference raised, or returned a result that contradicts ``infer``."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(f"{diagnostic.message} ({diagnostic.where})")
-        self.diagnostic = diagnostic
 
 
 def _plugin_results(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:

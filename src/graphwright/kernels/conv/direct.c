@@ -3,21 +3,7 @@
 #include "conv/direct.gen.h"
 
 #include "conv/direct_run.h"
-
-/* to[i] = from[i * step] */
-static void copy_scalars(const float *from, int64_t step, int64_t n, float *to) {
-    if (step == 1) {
-        copy_row(from, n, to);
-        return;
-    }
-    if (step >= 2 && step <= 4) {
-        static void (*const pick[])(char *, const char *, int64_t) = {pick_2_4, pick_3_4, pick_4_4};
-        pick[step - 2]((char *)to, (const char *)from, n);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        to[i] = from[i * step];
-}
+#include "movement/scalars.h"
 
 static void copy_vectors(const float *from, int64_t step, int64_t n, float *to) {
     for (; n > 0; n--, from += step, to += VL)

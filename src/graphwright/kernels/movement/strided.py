@@ -20,9 +20,9 @@ def c_text(size: int, isa: Isa) -> str:
     return "\n".join([picks(size, isa), weaves(size, isa), _reverse(size, _widths(size, isa))])
 
 
-def picks(size: int, isa: Isa, steps: Sequence[int] = STEPS) -> str:
+def picks(size: int, isa: Isa) -> str:
     """``pick_STEP_SIZE(to, from, n)`` for each step: every second, third or fourth element."""
-    return "\n".join(_pick(size, step, _widths(size, isa)) for step in steps)
+    return "\n".join(_pick(size, step, _widths(size, isa)) for step in STEPS)
 
 
 def weaves(size: int, isa: Isa, steps: Sequence[int] = STEPS) -> str:

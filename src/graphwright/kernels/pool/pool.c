@@ -4,6 +4,7 @@
 
 #include "library/lanes.h"
 #include "library/templates.h"
+#include "movement/scalars.h"
 #include "pool/pool_rows.h"
 
 GW_INLINE vf vf_add(vf a, vf b) { return a + b; }
@@ -33,14 +34,7 @@ static struct phases split_line(const struct pool_args *t, const float *line, fl
     const struct phases p = {first, t->out[W] + (kernel - 1) * dilation / stride + VL, stride};
     for (int64_t k = 0; k < kernel && k < stride; k++) {
         const int64_t phase = k * dilation % stride;
-        float *to = first + phase * p.length;
-        if (stride == 3)
-            pick_3_4((char *)to, (const char *)(line + phase), p.length);
-        else if (stride == 4)
-            pick_4_4((char *)to, (const char *)(line + phase), p.length);
-        else
-            for (int64_t j = 0; j < p.length; j++)
-                to[j] = line[phase + j * stride];
+        copy_scalars(line + phase, stride, p.length, first + phase * p.length);
     }
     return p;
 }

@@ -30,7 +30,7 @@ REASONS: Final[dict[str, str]] = {
     "qlinear conv": _BOUND,
     "pool": "with several threads, part of the time converts to the channel-blocked layout and back",
     "grid sample": _LAUNCHES,
-    "roi align": _LAUNCHES,
+    "roi align": "measured as a dozen short launches; it has one kernel since then",
     "resize nearest": "row indices are computed again for each plane: 8 ns for a row of 80",
     "resize linear picture": "gathers every second column element by element: 0.95 to 1.0 in several runs",
     "resize antialias": "along the width, 16 elements are gathered for each tap: 0.8 to 1.0 on one thread",

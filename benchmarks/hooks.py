@@ -26,7 +26,7 @@ import onnx
 from onnx import numpy_helper, parser
 
 import graphwright as gw
-from benchmarks.calls import room
+from benchmarks.kernels.calls import room
 from benchmarks.limits import thread_seconds
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.fusion.fuse import Fuse

@@ -1,4 +1,4 @@
-"""Compares the Winograd kernel with direct convolution: ``python -m benchmarks.winograd [v3|v4]
+"""Compares the Winograd kernel with direct convolution: ``python -m benchmarks.kernels.winograd [v3|v4]
 [CHANNELSxSIZE...]``.
 
 A shape is that of one image and a 3x3 convolution between as many channels, 256x14 for example. GFLOP/s are
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from itertools import cycle
 from typing import Any, Final
 
-from benchmarks.calls import call, library, room
+from benchmarks.kernels.calls import call, library, room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.conv import direct, winograd, winograd_cost
 from graphwright.runtime.devices.target import usable_isas

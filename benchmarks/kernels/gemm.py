@@ -1,4 +1,5 @@
-"""Compares the library's GEMM with the limits of this core: ``python -m benchmarks.gemm [v3|v4] [WORD...]``.
+"""Compares the library's GEMM with the limits of this core:
+``python -m benchmarks.kernels.gemm [v3|v4] [WORD...]``.
 
 Shapes are M x N x K of bert_base (sequence 128), vit_b16 (197 tokens), a decoder layer (hidden 3584, 28 heads
 of 128, 4 of keys and values, MLP 18944), attention's products, and products of 1-16 rows. A line gives
@@ -12,21 +13,16 @@ have one of them in their label.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-from benchmarks.calls import library
+from benchmarks.kernels.calls import call, library, room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.gemm import gemm, problem
 from graphwright.kernels.library.bits import single_bits
@@ -37,7 +33,6 @@ _SECONDS: Final = 5e-4
 """What one measurement takes at least."""
 _PATIENCE: Final = 1.0
 """Seconds of wall time for one case; three measurements are made at least."""
-Array = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -78,15 +73,6 @@ def cases() -> Iterator[Case]:
         yield from (Case(f"rows {m} {name}", m, n, k) for name, (n, k) in _DECODER.items() if name != "kv")
 
 
-@cache
-def _room(count: int, offset: int) -> Array:
-    """``count`` numbers; buffers of one launch lie at different offsets in their pages."""
-    raw = np.empty(count + 2048, np.float32)
-    raw.fill(0.5)
-    first = (-raw.ctypes.data % 4096) // 4 + offset % 1024
-    return raw[first : first + count]
-
-
 def _launch(case: Case, isa: Isa) -> Callable[[], None]:
     m, n, k, batch = case.m, case.n, case.k, case.batch
     packed = case.form == "packed"
@@ -99,28 +85,15 @@ def _launch(case: Case, isa: Isa) -> Callable[[], None]:
     )  # fmt: skip
     width = problem.panel_columns(isa)
     operands = [
-        _room(batch * m * k, 0),
-        _room(batch * -(-n // width) * width * k, 256),
-        _room(n, 512),
+        room(batch * m * k, 0),
+        room(batch * -(-n // width) * width * k, 256),
+        room(n, 512),
         None,
-        _room(batch * m * n, 768),
+        room(batch * m * n, 768),
     ]
-    scratch = _room(int(problem.scratch_bytes(isa, args, packed=packed)) // 4 + 16, 128)  # type: ignore[arg-type]  # args are numbers
-    pointers = [0 if x is None else x.ctypes.data for x in (*operands, None)]
-    call_args = (
-        (ctypes.c_void_p * len(pointers))(*pointers),
-        (ctypes.c_int64 * len(args))(*map(int, args)),  # type: ignore[arg-type]  # args are numbers
-        ctypes.c_int64(0),
-        ctypes.c_int64(int(problem.grid(isa, args))),  # type: ignore[arg-type]  # args are numbers
-        ctypes.c_void_p(scratch.ctypes.data),
-    )
+    scratch = room(int(problem.scratch_bytes(isa, args, packed=packed)) // 4 + 16, 128)  # type: ignore[arg-type]  # args are numbers
     kernel = library(gemm, isa)[gemm.PACKED if packed else gemm.UNPACKED]
-
-    def run() -> None:
-        if kernel(*call_args):
-            raise RuntimeError("the kernel failed")
-
-    return run
+    return call(kernel, operands, args, problem.grid(isa, args), scratch)
 
 
 def measure(case: Case, isa: Isa) -> tuple[str, float]:

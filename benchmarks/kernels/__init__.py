@@ -1,0 +1,1 @@
+"""The library's kernels alone, compared with the limits of a core."""

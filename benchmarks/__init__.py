@@ -1,1 +1,7 @@
 """Measurements, and the models that they run."""
+
+from pathlib import Path
+from typing import Final
+
+RESULTS: Final = Path(__file__).with_name("results")
+"""The folder of measured figures, as JSON files."""

@@ -18,12 +18,13 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
 
 import graphwright as gw
+from benchmarks import RESULTS
 from benchmarks.models import MODELS
 from benchmarks.op_cases import CASES
 from graphwright.option_files.rate_files import cpu_model, rates_text
@@ -39,7 +40,7 @@ ROUNDS = 31
 SECONDS = 0.02
 """Of a turn."""
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-RESULTS = Path(__file__).parent / "results" / "calibration"
+FOLDER: Final = RESULTS / "calibration"
 Feeds = Mapping[str, Any]
 
 
@@ -89,14 +90,14 @@ def main(names: list[str], rates: str) -> None:
     changed = [each["median"] for each in results.values() if not each["same"]]
     if changed:
         print(f"geometric mean of {len(changed)} that differ: {np.exp(np.mean(np.log(changed))):.3f}")
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     made = {
         "machine": machine(),
         "day": time.strftime("%Y-%m-%d"),
         "rates": json.loads(rates),
         "models": results,
     }
-    (RESULTS / f"{cpu_model().lower().replace(' ', '_')}.json").write_text(json.dumps(made, indent=1) + "\n")
+    (FOLDER / f"{cpu_model().lower().replace(' ', '_')}.json").write_text(json.dumps(made, indent=1) + "\n")
 
 
 def in_turns(runs: list[Callable[[], object]]) -> list[list[float]]:

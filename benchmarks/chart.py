@@ -9,7 +9,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from benchmarks.report import OURS, RESULTS, TITLES, Result, read_results, setting, setting_title
+from benchmarks import RESULTS
+from benchmarks.report import OURS, TITLES, Result, read_results, setting, setting_title
 
 INCHES_A_MODEL = 0.45
 TICKS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)

@@ -25,12 +25,13 @@ import onnx
 from onnx import numpy_helper, parser
 
 import graphwright as gw
+from benchmarks import RESULTS
 from benchmarks.models import MODELS
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.bench import paired_ratio
 from graphwright.tools.measuring.engines import OURS
 
-FILE: Final = Path(__file__).parent / "results" / "shapes" / "dynamic_sizes.json"
+FILE: Final = RESULTS / "shapes" / "dynamic_sizes.json"
 HIDDEN, HEADS, FEATURES, LAYERS = 768, 12, 3072, 2
 LENGTHS: Final = (1, 16, 128, 384, 512)
 IMAGES: Final = ((320, 320), (480, 640), (640, 640), (960, 960))

@@ -22,9 +22,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
+from benchmarks import RESULTS
 from benchmarks.figures import Work, numbers, shaped, sizes
 from benchmarks.models import MODELS
-from benchmarks.peers import RESULTS
 from benchmarks.roofline import Roofline
 from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Node

@@ -32,11 +32,12 @@ import torch._inductor.config
 from torch import nn
 from torch.nn import functional
 
+from benchmarks import RESULTS
 from benchmarks.figures import Work
 from benchmarks.roofline import Roofline
 from graphwright.tools.machine import machine, versions
 
-RESULTS: Final = Path(__file__).with_name("results") / "llm"
+FOLDER: Final = RESULTS / "llm"
 HIDDEN, HEADS, GROUPS, FEATURES, INNER = 3584, 28, 4, 128, 18944
 CAPACITY, PAST, PROMPT = 1024, 128, 512
 CALLS, ROUND_SECONDS = 4, 1.0
@@ -352,10 +353,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--peers", nargs="*", default=[engine for engine in ENGINES if engine != OURS])
     options = parser.parse_args(arguments)
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     for bits, threads, count in product(options.weights, options.threads, options.tokens):
         made = compare(bits, count, threads, options.rounds, options.peers)
-        (RESULTS / f"{bits}.{count}.{threads}.json").write_text(json.dumps(made, indent=1) + "\n")
+        (FOLDER / f"{bits}.{count}.{threads}.json").write_text(json.dumps(made, indent=1) + "\n")
         print(json.dumps({key: made[key] for key in ("weights", *SHOWN)}))
 
 

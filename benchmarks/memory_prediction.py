@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import graphwright as gw
+from benchmarks import RESULTS
 from benchmarks.models import MODELS, DevModel
 from graphwright.records import dataclass
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 from graphwright.tools.measuring.footprint import measure
 
-FILE: Final = Path(__file__).parent / "results" / "memory" / "prediction.json"
+FILE: Final = RESULTS / "memory" / "prediction.json"
 ROUNDS: Final = 3
 
 

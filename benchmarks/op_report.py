@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import RESULTS
 from benchmarks.op_cases.reasons import REASONS
 from benchmarks.ops import LIMIT
 from benchmarks.pages import Part, table, threads_text
-from benchmarks.report import RESULTS, ROOT
+from benchmarks.report import ROOT
 
 PAGE: Final = ROOT / "docs" / "performance.md"
 PART: Final = Part("single ops", "python -m benchmarks.op_report")

@@ -27,9 +27,9 @@ import numpy as np
 import onnx
 
 import graphwright as gw
+from benchmarks import RESULTS
 from benchmarks.op_cases import CASES, FAMILIES
 from benchmarks.op_cases.case import Case
-from benchmarks.peers import RESULTS
 from graphwright.errors import GraphwrightError
 from graphwright.tools.arrays import read_npz
 from graphwright.tools.machine import machine, versions

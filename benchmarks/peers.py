@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS
 from benchmarks.build import build
 from benchmarks.figures import memory_plan, work
 from benchmarks.models import MODELS, DevModel
@@ -23,8 +24,6 @@ from benchmarks.roofline import Roofline
 from graphwright.tools.machine import machine, usable_cores, versions
 from graphwright.tools.measuring.bench import ROUND_SECONDS, measure, record
 from graphwright.tools.measuring.engines import ENGINES, OURS, PEERS, is_installed
-
-RESULTS = Path(__file__).with_name("results")
 
 
 def compare(

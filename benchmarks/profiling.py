@@ -27,6 +27,7 @@ from typing import Any, Final
 import numpy as np
 
 import graphwright as gw
+from benchmarks import RESULTS
 from benchmarks.models import MODELS
 from graphwright.tools.machine import machine
 from graphwright.tools.measuring.bench import paired_ratio
@@ -34,7 +35,7 @@ from graphwright.tools.measuring.bench import paired_ratio
 ROUNDS: Final = 30
 SECONDS: Final = 0.4
 """Of a turn, about."""
-RESULTS: Final = Path(__file__).parent / "results" / "profiling"
+FOLDER: Final = RESULTS / "profiling"
 WORKER: Final = """
 import sys, time
 import numpy as np
@@ -138,13 +139,13 @@ def main() -> None:
     parser.add_argument("--before", help="the Python of another tree")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     for name in given.models:
         figures = measure(name, given.threads, given.before, given.rounds)
         for key, value in figures.items():
             print(f"{name} {key}: {value}", flush=True)
         about = {"model": name, "threads": given.threads, "rounds": given.rounds, "machine": machine()}
-        path = RESULTS / f"{name}.{given.threads}.json"
+        path = FOLDER / f"{name}.{given.threads}.json"
         path.write_text(json.dumps({**about, **figures}, indent=1) + "\n")
 
 

@@ -26,12 +26,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import log
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from benchmarks import RESULTS
 from benchmarks.growing import NODES, SCOPES, write_weights
 from graphwright.tools.machine import machine, versions
 
-RESULTS = Path(__file__).with_name("results") / "scaling"
+FOLDER: Final = RESULTS / "scaling"
 ENGINES = ("graphwright", "onnxruntime")
 GIB = 1 << 30
 
@@ -217,9 +218,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _record(what: str, records: Sequence[Mapping[str, Any]]) -> None:
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     held = {"machine": machine(), "versions": versions([*ENGINES, "numpy"]), "records": records}
-    (RESULTS / f"{what}.json").write_text(json.dumps(held, indent=1) + "\n")
+    (FOLDER / f"{what}.json").write_text(json.dumps(held, indent=1) + "\n")
 
 
 if __name__ == "__main__":

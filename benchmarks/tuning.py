@@ -24,6 +24,7 @@ from statistics import geometric_mean
 from typing import Any, Final
 
 import graphwright as gw
+from benchmarks import RESULTS
 from benchmarks.calibration import tasks
 from benchmarks.fusion.paired import Blocks, estimate
 from benchmarks.models import MODELS
@@ -39,7 +40,7 @@ NAMES: Final = (
 )
 TIMED_SECONDS: Final = 12.0
 """Of the processor, for the figure of one model."""
-RESULTS: Final = Path(__file__).parent / "results" / "tuning"
+FOLDER: Final = RESULTS / "tuning"
 
 
 def measure(name: str, seconds: int, folder: Path) -> dict[str, Any]:
@@ -112,8 +113,8 @@ def line(name: str, found: Mapping[str, Any]) -> str:
 
 def write(made: Mapping[str, Any]) -> None:
     """Put ``made`` into the file of this CPU."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    file = RESULTS / f"{cpu_model().lower().replace(' ', '_')}.json"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    file = FOLDER / f"{cpu_model().lower().replace(' ', '_')}.json"
     kept = json.loads(file.read_text())["models"] if file.exists() else {}
     held = {"machine": machine(), "day": time.strftime("%Y-%m-%d"), "models": {**kept, **made}}
     file.write_text(json.dumps(held, indent=1) + "\n")

@@ -1,1 +1,3 @@
-"""Measured fusion decisions: graphs, edits of their partitions, a paired estimator, the fit of the model."""
+"""What fusion saves and how often its decisions are right: commands, and the graphs, timing and fit that they
+share.
+"""

@@ -1,4 +1,4 @@
-"""The graphs of ``python -m benchmarks.fused_patterns``, as ONNX text with seeded weights."""
+"""The graphs of ``python -m benchmarks.fusion.fused_patterns``, as ONNX text with seeded weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, parser
 
-from benchmarks.chains import Layer
+from benchmarks.fusion.chains import Layer
 
 HINT: Final = "graphwright.fuse"
 

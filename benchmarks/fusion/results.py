@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import RESULTS
 from benchmarks.fusion.edits import Edge
 from benchmarks.fusion.paired import Estimate
-from benchmarks.peers import RESULTS
 
 FILE: Final = RESULTS / "fusion" / "edits.json"
 

@@ -11,10 +11,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import onnx
 
+from benchmarks import RESULTS
 from graphwright.config import Options
 from graphwright.tools.debugging.bisection import Finding, bisect
 from graphwright.tools.debugging.subject import open_subject
@@ -26,7 +27,7 @@ from .zoo import rows_of
 TOLERANCE = 1e-4
 ISA = "v3"
 """The kernels that every CPU has which graphwright runs on."""
-RESULTS = Path(__file__).parents[1] / "results" / "debugging"
+FOLDER: Final = RESULTS / "debugging"
 
 
 def find(fault: Fault, folder: Path) -> Finding:
@@ -83,7 +84,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.planted_faults")
     parser.add_argument("names", nargs="*", help="parts of names; default: all faults")
     parser.add_argument("--zoo", nargs="+", default=(), help="models of the zoo, in place of small ones")
-    parser.add_argument("--save", action="store_true", help=f"write to {RESULTS.name}")
+    parser.add_argument("--save", action="store_true", help=f"write to {FOLDER.name}")
     arguments = parser.parse_args()
     rows = []
     for each in _zoo(arguments.zoo) if arguments.zoo else _small(arguments.names):
@@ -92,8 +93,8 @@ def main() -> int:
     count = sum(each["found"] for each in rows)
     print(f"{count} of {len(rows)} found in {sum(each['seconds'] for each in rows):.0f} s")
     if arguments.save:
-        target = RESULTS / ("zoo.json" if arguments.zoo else "planted_faults.json")
-        RESULTS.mkdir(parents=True, exist_ok=True)
+        target = FOLDER / ("zoo.json" if arguments.zoo else "planted_faults.json")
+        FOLDER.mkdir(parents=True, exist_ok=True)
         target.write_text(json.dumps(rows, indent=1) + "\n")
     return int(count < len(rows))
 

@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import report
+from benchmarks import RESULTS, report
 from benchmarks.pages import Part, table, threads_text
 
 PAGE: Final = report.ROOT / "docs" / "pytorch.md"
-RESULTS: Final = report.RESULTS / "torch"
+FOLDER: Final = RESULTS / "torch"
 PART: Final = Part("speed", "python -m benchmarks.torch_compile.report")
 PEERS: Final = ("eager", "inductor")
 Result = Mapping[str, Any]
 
 
-def read_results(folder: Path = RESULTS) -> dict[int, dict[str, Result]]:
+def read_results(folder: Path = FOLDER) -> dict[int, dict[str, Result]]:
     """The results of each model, by number of threads."""
     found: dict[int, dict[str, Result]] = {}
     for result in (json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))):

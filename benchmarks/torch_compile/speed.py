@@ -24,7 +24,7 @@ import torch
 import torch._inductor.config
 
 from benchmarks.torch_compile.models import FULL
-from benchmarks.torch_compile.report import RESULTS
+from benchmarks.torch_compile.report import FOLDER
 from graphwright.tools.machine import machine, versions
 
 ROUND_SECONDS = 0.4
@@ -104,13 +104,13 @@ def main() -> None:
     if chosen.here:
         print(json.dumps(compare(chosen.models[0], chosen.threads[0], chosen.rounds)))
         return
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     for threads in chosen.threads:
         found = []
         for name in FULL if "all" in chosen.models else chosen.models:
             made = _in_process(name, threads, chosen.rounds)
             text = json.dumps(made, indent=1, sort_keys=True) + "\n"
-            (RESULTS / f"{name}.{threads}.json").write_text(text)
+            (FOLDER / f"{name}.{threads}.json").write_text(text)
             found.append(made)
             print(_line(made), flush=True)
         for peer in PEERS:

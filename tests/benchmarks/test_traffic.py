@@ -1,11 +1,11 @@
-"""Bytes that a run reads and writes, as ``benchmarks.traffic`` counts them."""
+"""Bytes that a run reads and writes, as ``benchmarks.fusion.traffic`` counts them."""
 
 from __future__ import annotations
 
 import numpy as np
 from onnx import numpy_helper, parser
 
-from benchmarks.traffic import Row, row_of
+from benchmarks.fusion.traffic import Row, row_of
 
 ROWS, DEPTH, COLUMNS = 5, 7, 11
 GRAPH = f"(float[{ROWS},{DEPTH}] x) => (float[{ROWS},{COLUMNS}] y) {{ p = MatMul(x, w) y = Relu(p) }}"

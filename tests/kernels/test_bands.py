@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 import graphwright as gw
-from benchmarks.chains import Layer, chain
+from benchmarks.fusion.chains import Layer, chain
 from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Decision, Kind, Verdict
 from graphwright.ir.refusal import Code

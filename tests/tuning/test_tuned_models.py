@@ -21,7 +21,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import graphwright as gw
-from benchmarks.chains import Layer, chain
+from benchmarks.fusion.chains import Layer, chain
 from graphwright.compiler.tuning import STAGE, Snapshot, synthetic_array
 from graphwright.compiler.unit import Unit
 from graphwright.config import Options

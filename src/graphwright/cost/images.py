@@ -153,7 +153,7 @@ BAND_CALL_NS: Final = 1000
 
 def intermediate_image_ns(size: Dim, machine: Machine) -> Dim:
     """The additional time, in nanoseconds, if one convolution stores an image of ``size`` bytes that does not
-    fit in the L2 cache and the next one loads it; measured with ``python -m benchmarks.bands``.
+    fit in the L2 cache and the next one loads it; measured with ``python -m benchmarks.fusion.bands``.
     """
     beyond_l2 = maximum(0, size - 2 * machine.l2.bytes)
     beyond_l3 = maximum(0, size - 5 * machine.l2.bytes)  # the share of it that is effectively available

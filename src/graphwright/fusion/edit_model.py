@@ -4,7 +4,7 @@ before).
 An edit has these features: the log of the ratio of the estimated times
 (:mod:`graphwright.fusion.kernel_cost`), and for each part of these times, its change relative to the time
 before the edit. The prediction is linear in the features. The coefficients in ``edit_model.json`` are a ridge
-regression on measured edits: ``python -m benchmarks.fusion_model`` fits them, and shows how often decisions
+regression on measured edits: ``python -m benchmarks.fusion.fit`` fits them, and shows how often decisions
 on unseen patterns are right.
 """
 

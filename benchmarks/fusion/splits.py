@@ -1,5 +1,5 @@
 """Compares models whose kernels are split where a split is predicted to be faster with the same models
-without splits: ``python -m benchmarks.fusion_splits [MODEL ...]``.
+without splits: ``python -m benchmarks.fusion.splits [MODEL ...]``.
 
 Both forms run alternately in one process, timed by the processor clock of the thread. The ratio is the median
 over rounds, each of which keeps the shorter of a few runs; below 1, splitting is faster.
@@ -65,7 +65,7 @@ def main(names: list[str], seconds: float) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.fusion_splits",
+        prog="python -m benchmarks.fusion.splits",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,8 +1,8 @@
 """Measures which merges of kernels are beneficial, on generated patterns.
 
-    python -m benchmarks.fusion_experiments                   # writes benchmarks/results/fusion/edits.json
-    python -m benchmarks.fusion_experiments gemm conv1x1_silu # patterns with one of these in their names
-    python -m benchmarks.fusion_experiments --list
+    python -m benchmarks.fusion.experiments                   # writes benchmarks/results/fusion/edits.json
+    python -m benchmarks.fusion.experiments gemm conv1x1_silu # patterns with one of these in their names
+    python -m benchmarks.fusion.experiments --list
 
 Each candidate is a graph and an edit: two kernels that one could compute. Both partitions are legal, are
 compiled by graphwright's own stages, and are timed in turns in this process: :mod:`benchmarks.fusion.paired`
@@ -83,7 +83,7 @@ def summary(measured: Sequence[Measured]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.fusion_experiments",
+        prog="python -m benchmarks.fusion.experiments",
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )

@@ -1,9 +1,9 @@
 """Compares patterns of ops fused with one kernel per op, and with ONNX Runtime, OpenVINO and Inductor.
 
-    python -m benchmarks.fused_patterns                  # writes benchmarks/results/fusion/patterns.json
-    python -m benchmarks.fused_patterns swiglu resize    # patterns with one of these in their names
-    python -m benchmarks.fused_patterns --threads 2
-    python -m benchmarks.fused_patterns --engines onnxruntime openvino
+    python -m benchmarks.fusion.fused_patterns                # writes benchmarks/results/fusion/patterns.json
+    python -m benchmarks.fusion.fused_patterns swiglu resize  # patterns with one of these in their names
+    python -m benchmarks.fusion.fused_patterns --threads 2
+    python -m benchmarks.fusion.fused_patterns --engines onnxruntime openvino
 
 Ratios are the time of the fused model over that of the other: below 1, fusion is faster. Hints keep ops in
 separate kernels; some patterns are also compared with the same pattern without one fusion rule. Patterns
@@ -29,6 +29,7 @@ import numpy as np
 import onnx
 
 import graphwright as gw
+from benchmarks import RESULTS
 from benchmarks.fusion import torch_graph
 from benchmarks.fusion.fused_graphs import PATTERNS
 from benchmarks.fusion.paired import Blocks, Estimate, estimate
@@ -37,7 +38,7 @@ from graphwright.tools.measuring.engines import ENGINES, OURS, PEERS, EngineErro
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
-FILE: Final = Path(__file__).parent / "results" / "fusion" / "patterns.json"
+FILE: Final = RESULTS / "fusion" / "patterns.json"
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def write(rows: Sequence[Row], file: Path) -> None:
 def main() -> None:
     """The command."""
     command = argparse.ArgumentParser(
-        prog="python -m benchmarks.fused_patterns",
+        prog="python -m benchmarks.fusion.fused_patterns",
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )

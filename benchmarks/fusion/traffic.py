@@ -1,7 +1,7 @@
 """Counts the bytes that a run reads and writes, without weights: op by op, fused, and by contractions only.
 
-    python -m benchmarks.traffic                      # writes benchmarks/results/fusion/traffic.json
-    python -m benchmarks.traffic decoder_2048 bert    # those with one of these in their names
+    python -m benchmarks.fusion.traffic                      # writes benchmarks/results/fusion/traffic.json
+    python -m benchmarks.fusion.traffic decoder_2048 bert    # those with one of these in their names
 
 Nothing is run: bytes are counted from compiled graphs, with fusion and with none (``opt_level`` 0). A
 contraction is a product, a convolution, an attention or a recurrent layer: what it reads and writes would be
@@ -25,6 +25,7 @@ import onnx
 from onnx import numpy_helper, parser
 
 import graphwright as gw
+from benchmarks import RESULTS
 from benchmarks.models import MODELS
 from graphwright.compiler.recompile import unpacked_module
 from graphwright.cost.nominal import nominal
@@ -37,7 +38,7 @@ from graphwright.records import dataclass
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 
-FILE: Final = Path(__file__).parent / "results" / "fusion" / "traffic.json"
+FILE: Final = RESULTS / "fusion" / "traffic.json"
 TOKENS: Final = (512, 2048)
 HIDDEN, FEATURES, HEADS, KEY_HEADS, HEAD = 3584, 18944, 28, 4, 128
 KERNELS_OF_THEIR_OWN: Final = ("Attention", "GroupQueryAttention", "LSTM", "GRU", "RNN")
@@ -182,7 +183,7 @@ def rows(names: Sequence[str]) -> list[Row]:
 def main() -> None:
     """The command."""
     command = argparse.ArgumentParser(
-        prog="python -m benchmarks.traffic",
+        prog="python -m benchmarks.fusion.traffic",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

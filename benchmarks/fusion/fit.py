@@ -1,7 +1,7 @@
 """Fits the edit model, and prints the quality of decisions by it.
 
-    python -m benchmarks.fusion_model            # tables, from benchmarks/results/fusion/edits.json
-    python -m benchmarks.fusion_model --write    # writes src/graphwright/fusion/edit_model.json as well
+    python -m benchmarks.fusion.fit            # tables, from benchmarks/results/fusion/edits.json
+    python -m benchmarks.fusion.fit --write    # writes src/graphwright/fusion/edit_model.json as well
 
 Every line is of edits that the coefficients have not seen: all of a pattern, of a kind of contraction or of
 an ISA are held out together. A decision is right if the other one would not be more than 3 % faster. Regret
@@ -65,7 +65,7 @@ def groups(
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.fusion_model",
+        prog="python -m benchmarks.fusion.fit",
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )

@@ -1,6 +1,6 @@
 """Compares chains of convolutions in bands of rows with the same chains stage by stage.
 
-    python -m benchmarks.bands [names] [--rows 2 4 8 16] [--seconds 2] [--threads 1]
+    python -m benchmarks.fusion.bands [names] [--rows 2 4 8 16] [--seconds 2] [--threads 1]
 
 A line shows the number of rows that the compiler chooses (0: it does not use bands) and, for this number and
 for those of ``--rows``, the time with bands relative to the time stage by stage: the median and its 95 %
@@ -15,14 +15,14 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 from unittest import mock
 
 import onnx
 
 import graphwright as gw
-from benchmarks.chains import Layer, chain
+from benchmarks import RESULTS
+from benchmarks.fusion.chains import Layer, chain
 from benchmarks.fusion.edits import Compiled
 from benchmarks.fusion.measure import compare
 from graphwright.executable.nodes import Program
@@ -34,7 +34,7 @@ from graphwright.runtime.devices.cpu import Cpu
 from graphwright.targets.cpu.isa import Isa
 from graphwright.tools.machine import machine, versions
 
-RESULTS: Final = Path(__file__).with_name("results") / "bands"
+FOLDER: Final = RESULTS / "bands"
 INVERTED_3: Final = (Layer(96), Layer(0, 3), Layer(24, act=""))
 INVERTED_5: Final = (Layer(96, act="HardSwish"), Layer(0, 5, act="HardSwish"), Layer(24, act=""))
 CHAINS: Final[dict[str, tuple[Sequence[Layer], int, tuple[int, int]]]] = {
@@ -136,8 +136,8 @@ def main() -> None:
             print(f"{name:32} rows {row.rows:3} {row.rotation:4} {row.ratio:.3f} "
                   f"({row.low:.3f}-{row.high:.3f}) {row.ms:.3f} ms {mark}", flush=True)  # fmt: skip
     record = {"machine": machine(), "versions": versions(()), "rows": [asdict(row) for row in rows]}
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    target = RESULTS / f"{given.threads}.json"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    target = FOLDER / f"{given.threads}.json"
     target.write_text(json.dumps(record, indent=1) + "\n")
 
 

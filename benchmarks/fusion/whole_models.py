@@ -1,7 +1,7 @@
 """Compares whole models with fusion, without fusion, and with each op as it is written.
 
-    python -m benchmarks.fusion_models                  # writes benchmarks/results/fusion/models.json
-    python -m benchmarks.fusion_models ppocr --threads 2
+    python -m benchmarks.fusion.whole_models                  # writes benchmarks/results/fusion/models.json
+    python -m benchmarks.fusion.whole_models ppocr --threads 2
 
 Ratios are the time of the other side over that of the default compile: above 1, fusion is faster. ``off``
 has all fusion rules switched off; ``op by op`` is ``opt_level`` 0, which simplifies nothing, lays out nothing
@@ -23,13 +23,14 @@ from typing import Any, Final
 import numpy as np
 
 import graphwright as gw
+from benchmarks import RESULTS
 from benchmarks.fusion.paired import Blocks, Estimate, estimate
 from benchmarks.models import MODELS, DevModel
 from graphwright.records import dataclass
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 
-FILE: Final = Path(__file__).parent / "results" / "fusion" / "models.json"
+FILE: Final = RESULTS / "fusion" / "models.json"
 SIDES: Final[Mapping[str, Mapping[str, Any]]] = {
     "off": {"fusion_rules": "none"},
     "op by op": {"opt_level": 0},
@@ -104,7 +105,7 @@ def summary(rows: Sequence[Row]) -> str:
 def main() -> None:
     """The command."""
     command = argparse.ArgumentParser(
-        prog="python -m benchmarks.fusion_models",
+        prog="python -m benchmarks.fusion.whole_models",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,6 +1,6 @@
 """Compares the cost of an expression as the epilogue of a contraction with its cost in a loop of its own.
 
-    python -m benchmarks.hooks [--isa v3 v4] [--seconds 0.3] [--kernels]
+    python -m benchmarks.fusion.hooks [--isa v3 v4] [--seconds 0.3] [--kernels]
 
 A line shows nanoseconds per vector in the hook, called on a tile in L1 as library kernels do, and in a
 separate loop whose operands are in L1 as well. With ``--kernels``, convolutions and matrix multiplications

@@ -1,8 +1,8 @@
 """Measures how often the compiler's decision to run a chain of convolutions in bands of rows is right.
 
-    python -m benchmarks.band_decisions                # writes benchmarks/results/bands/decisions.json
-    python -m benchmarks.band_decisions dw_pw --seconds 1
-    python -m benchmarks.band_decisions --list
+    python -m benchmarks.fusion.band_decisions                # writes benchmarks/results/bands/decisions.json
+    python -m benchmarks.fusion.band_decisions dw_pw --seconds 1
+    python -m benchmarks.fusion.band_decisions --list
 
 Each chain runs in bands and stage by stage, in turns in one process (:mod:`benchmarks.fusion.paired`). A
 decision is right if the other one is not more than 3 % faster. Regret is the geometric mean of the time after
@@ -26,8 +26,8 @@ from unittest import mock
 import onnx
 
 import graphwright as gw
-from benchmarks.bands import RESULTS
-from benchmarks.chains import Layer, chain
+from benchmarks import RESULTS
+from benchmarks.fusion.chains import Layer, chain
 from benchmarks.fusion.edits import Compiled
 from benchmarks.fusion.measure import compare
 from benchmarks.fusion.paired import Estimate
@@ -40,7 +40,7 @@ from graphwright.runtime.devices.cpu import Cpu
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 
-FILE: Final = RESULTS / "decisions.json"
+FILE: Final = RESULTS / "bands" / "decisions.json"
 SIDES: Final = (28, 56, 80, 112, 160)
 
 
@@ -156,7 +156,7 @@ def summary(rows: Sequence[Row]) -> str:
 def main() -> None:
     """Print a line for each chain and a summary, and write them all."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.band_decisions",
+        prog="python -m benchmarks.fusion.band_decisions",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

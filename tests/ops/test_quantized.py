@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 
 import graphwright as gw
@@ -292,6 +292,23 @@ def test_sizes_stay_symbols() -> None:
     quantized = b(QuantizeLinear(U8, -1), x, scale)
     assert quantized.type == tensor(U8, n, m)
     assert str(b(MatMulInteger(), quantized, byte).type) == "i32[N, 4]"
+
+
+def test_a_branch_has_one_scale_for_a_vector_that_lacks_the_axis() -> None:
+    """The scale is dynamic, and the constraint that it has one element is not known outside of the branch."""
+    source = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        g (bool c, float[N] x, float[S] scale, uint8[Z] zero) => (float[M] y) {
+            y = If (c) <
+                then_branch = t () => (float[P] a) {
+                    q = QuantizeLinear (x, scale, zero) a = DequantizeLinear (q, scale, zero)
+                },
+                else_branch = e () => (float[Q] b) { b = Neg (x) }
+            >
+        }""")
+    x, one = f32(-7, 0.7, 2.6, 99), (f32(0.5), np.array([3], np.uint8))
+    compiled = gw.compile(source)
+    np.testing.assert_array_equal(compiled(np.array(True), x, *one)[0], f32(-1.5, 0.5, 2.5, 99))
+    np.testing.assert_array_equal(compiled(np.array(False), x, *one)[0], -x)
 
 
 def test_another_granularity_is_rejected() -> None:

@@ -132,7 +132,7 @@ def broadcastable_value(b: Builder, scale: Value, dims: tuple[Dim, ...], axis: i
     """:func:`broadcastable` as nodes."""
     rank_of(scale)
     own = scale.type.dims
-    if is_single(own) or not dims:
+    if is_single(own) or not -len(dims) <= axis < len(dims):
         return reshaped(b, scale, ())
     axis %= len(dims)
     if not block:

@@ -19,8 +19,8 @@ Dim = Union[int, "Expr"]
 MEMO: Final = 8192
 """Cached results per operation."""
 
-MAX_TERMS: Final = 256
-"""Expressions with more terms are rejected: no model needs them, and products of sums grow exponentially."""
+MAX_TERMS: Final = 1024
+"""Expressions with more terms, equal ones counted in products, are rejected: they grow exponentially."""
 
 
 class SymbolError(ValueError):
@@ -127,6 +127,7 @@ class Expr:
 
     def __mul__(self, other: Dim) -> Dim:
         if isinstance(other, Expr):
+            _check_count(len(self.terms) * len(other.terms))
             return from_terms([(_times(m, n), a * b) for m, a in self.terms for n, b in other.terms])
         if other in (0, 1):
             return self if other else 0

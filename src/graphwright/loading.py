@@ -18,6 +18,7 @@ from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.read_archive import source_name
 from graphwright.package.sign import known_keys, user_key
+from graphwright.records import dataclass, replace
 from graphwright.runtime.devices.target import Shared, target_isa
 from graphwright.runtime.executor import Executor
 from graphwright.runtime.instantiate import NATIVE, instantiate
@@ -67,7 +68,7 @@ def load(
     package = read_package(found, trust=trust, keys=known, use_mmap=mmap, verify=verify, isa=isa)
     sources = frozenset({file_id(os.stat(found))} if isinstance(found, Path) else ())
     where = source_name(found)
-    model = open_package(package, options, where, sources)
+    model = _Opening(package, options, sources, where).loaded()
     info("loaded %s in %.1f ms", where or "a package", 1e3 * (time.perf_counter() - start))
     return model
 
@@ -94,28 +95,6 @@ def unpickled(data: bytes, options: Options, entry: str) -> Model:
 copyreg.pickle(Model, lambda model: (unpickled, model.packed()))
 
 
-def open_package(
-    package: Package,
-    options: Options,
-    where: str,
-    sources: frozenset[FileId],
-) -> Model:
-    """Makes the model of ``package``, which was read from ``where``; its graph is compiled again if its
-    kernels cannot run. Raises the errors of :func:`load`.
-    """
-    if options.plugins:
-        load_plugins(options)
-    try:
-        executors = _executors(package, options, where)
-    except UnknownOpError:  # an op that runs in Python, which an installed plugin may define
-        use_plugins(options)
-        executors = _with_plugins(package, options, where)
-    if executors is not None:
-        return _model(package, executors, None, options, sources)
-    key = user_key(options.key_folder, create=False)
-    return make_model(_recompiled(package, options, where), key, options, sources, where)
-
-
 def make_model(
     package: Package,
     key: bytes | None,
@@ -126,68 +105,98 @@ def make_model(
     """Makes the model of a package that was compiled here from the source model at ``where``. Raises
     ToolchainError if the package is only for other CPUs.
     """
-    executors = _executors(package, options, where)
-    if executors is None:
-        message = f"none of the targets {', '.join(package.isas())} runs on this CPU with isa={options.isa}"
-        raise ToolchainError(Diagnostic("cpu", message, hint="add one that does, as in targets=v4,v3"))
-    return _model(package, executors, key, options, sources)
+    return _Opening(package, options, sources, where).compiled(key)
 
 
-def _model(
-    package: Package,
-    executors: Mapping[str, Executor],
-    key: bytes | None,
-    options: Options,
-    sources: frozenset[FileId],
-) -> Model:
-    def remake(options: Options) -> Model:
-        return make_model(package, key, options, sources)
+@dataclass(frozen=True)
+class _Opening:
+    """A package from which a model is made."""
 
-    return make_models(Origin(package, key, options, sources, remake), executors)
+    package: Package
+    options: Options
+    sources: frozenset[FileId]
+    where: str
+    """What it was read or compiled from; empty if it has no name."""
 
+    def loaded(self) -> Model:
+        """The model of a package that was read; its graph is compiled again if its kernels cannot run. Raises
+        the errors of :func:`load`.
+        """
+        options = self.options
+        if options.plugins:
+            load_plugins(options)
+        try:
+            executors = self._executors()
+        except UnknownOpError:  # an op that runs in Python, which an installed plugin may define
+            use_plugins(options)
+            executors = self._executors_with_plugins()
+        if executors is not None:
+            return self._model(executors, None)
+        key = user_key(options.key_folder, create=False)
+        return replace(self, package=self._recompiled()).compiled(key)
 
-def _executors(package: Package, options: Options, where: str) -> dict[str, Executor] | None:
-    """The executors of all entries, which share memory; None if one has no code for this CPU or device."""
-    has_details = options.debug or package.options.get("debug") == "true" or options.crash_dir is not None
-    label = None if options.no_crash_report and not has_details else where or "a model"
-    shared = Shared(options.plan_cache, crash_label=label, crash_details=has_details)
-    executors = {
-        name: instantiate(package.only(name), options, recompiler, shared) for name in package.entries
-    }
-    running = {name: executor for name, executor in executors.items() if executor is not None}
-    return running if len(running) == len(executors) else None
+    def compiled(self, key: bytes | None) -> Model:
+        """The model of a package that was compiled here; ``key`` signs it when it is saved. Raises
+        ToolchainError.
+        """
+        executors = self._executors()
+        if executors is None:
+            message = (
+                f"none of the targets {', '.join(self.package.isas())} runs on this CPU with "
+                f"isa={self.options.isa}"
+            )
+            raise ToolchainError(Diagnostic("cpu", message, hint="add one that does, as in targets=v4,v3"))
+        return self._model(executors, key)
 
+    def _model(self, executors: Mapping[str, Executor], key: bytes | None) -> Model:
+        def remake(options: Options) -> Model:
+            return replace(self, options=options).compiled(key)
 
-def _with_plugins(package: Package, options: Options, where: str) -> dict[str, Executor] | None:
-    try:
-        return _executors(package, options, where)
-    except UnknownOpError as error:
-        raise package.lacking(error.name, where) from error
+        return make_models(Origin(self.package, key, self.options, self.sources, remake), executors)
 
+    def _executors(self) -> dict[str, Executor] | None:
+        """The executors of all entries, which share memory; None if one has no code for this CPU or
+        device.
+        """
+        package, options = self.package, self.options
+        has_details = options.debug or package.options.get("debug") == "true" or options.crash_dir is not None
+        label = None if options.no_crash_report and not has_details else self.where or "a model"
+        shared = Shared(options.plan_cache, crash_label=label, crash_details=has_details)
+        executors = {
+            name: instantiate(package.only(name), options, recompiler, shared) for name in package.entries
+        }
+        running = {name: executor for name, executor in executors.items() if executor is not None}
+        return running if len(running) == len(executors) else None
 
-def _recompiled(package: Package, options: Options, where: str) -> Package:
-    """Compiles ``package`` for this machine, with a warning that this happens at each start."""
-    why = _why_not(package, options)
-    try:
-        compiled = recompile(package, options)
-    except ToolchainError as error:
-        hint = f"{why}. To compile it here: pip install graphwright[toolchain]"
-        raise ToolchainError(
-            *error.diagnostics, Diagnostic("untrusted", "must be compiled on this machine", where, hint)
-        ) from error
-    except PackageError as error:
-        if error.diagnostics[0].code != "missing-plugin":
-            raise
-        untrusted = Diagnostic("untrusted", "must be compiled on this machine", where, why)
-        raise PackageError(*error.diagnostics, untrusted) from error
-    if not package.trusted or (package.isas() and options.device in NATIVE):
-        warn_once(
-            f"compiled again {where}",
-            "%s is compiled at each start: %s. To save the result: graphwright compile FILE -o NEW.om",
-            where,
-            why,
-        )
-    return compiled
+    def _executors_with_plugins(self) -> dict[str, Executor] | None:
+        try:
+            return self._executors()
+        except UnknownOpError as error:
+            raise self.package.lacking(error.name, self.where) from error
+
+    def _recompiled(self) -> Package:
+        """Compiles the package for this machine, with a warning that this happens at each start."""
+        package, where, why = self.package, self.where, _why_not(self.package, self.options)
+        try:
+            compiled = recompile(package, self.options)
+        except ToolchainError as error:
+            hint = f"{why}. To compile it here: pip install graphwright[toolchain]"
+            raise ToolchainError(
+                *error.diagnostics, Diagnostic("untrusted", "must be compiled on this machine", where, hint)
+            ) from error
+        except PackageError as error:
+            if error.diagnostics[0].code != "missing-plugin":
+                raise
+            untrusted = Diagnostic("untrusted", "must be compiled on this machine", where, why)
+            raise PackageError(*error.diagnostics, untrusted) from error
+        if not package.trusted or (package.isas() and self.options.device in NATIVE):
+            warn_once(
+                f"compiled again {where}",
+                "%s is compiled at each start: %s. To save the result: graphwright compile FILE -o NEW.om",
+                where,
+                why,
+            )
+        return compiled
 
 
 def _why_not(package: Package, options: Options) -> str:

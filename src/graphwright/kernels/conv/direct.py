@@ -343,5 +343,5 @@ def constants(isa: Isa) -> str:
 def header(isa: Isa) -> str:
     """The generated header of ``direct.c``."""
     elements = '#include "movement/elements.h"\n'
-    parts = [constants(isa), families(isa), transpose(isa), strided.picks(4, isa)]
+    parts = [constants(isa), families(isa), transpose(isa), strided.strided(4, isa)]
     return "\n".join([elements, ABI.c_text(), *parts])

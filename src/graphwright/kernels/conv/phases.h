@@ -21,14 +21,11 @@ GW_INLINE void weave_phases(struct phases p, float bias, int relu, float *to) {
     for (int64_t phase = 0; phase < p.stride; phase++)
         for (float *at = p.first + phase * p.apart, *end = at + p.length; at < end; at += VL)
             vf_store(at, finished(at, bias, relu));
-    if (p.stride == 3)
-        weave_3_4((char *)to, (const char *)p.first, p.apart * 4, p.length);
-    else if (p.stride == 4)
-        weave_4_4((char *)to, (const char *)p.first, p.apart * 4, p.length);
-    else
-        for (int64_t i = 0; i < p.length; i++)
-            for (int64_t phase = 0; phase < p.stride; phase++)
-                *to++ = p.first[phase * p.apart + i];
+    if (woven_4((char *)to, (const char *)p.first, p.apart * 4, p.stride, p.length))
+        return;
+    for (int64_t i = 0; i < p.length; i++)
+        for (int64_t phase = 0; phase < p.stride; phase++)
+            *to++ = p.first[phase * p.apart + i];
 }
 
 /* Interleaves the phases: to[i * stride + phase] = phase[i] + bias, then relu. */

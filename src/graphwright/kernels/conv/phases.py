@@ -7,5 +7,5 @@ from graphwright.targets.cpu.isa import Isa
 
 
 def c_text(isa: Isa) -> str:
-    """Joins rows of f32 element by element."""
-    return f'#include "movement/elements.h"\n\n{strided.weaves(4, isa, (3, 4))}'
+    """``woven_4`` for three and four phases; two are joined in registers."""
+    return f'#include "movement/elements.h"\n\n{strided.woven(4, isa, (3, 4))}'

@@ -9,6 +9,7 @@ GW_INLINE void OF(fill)(char *to, OF(e) value, int64_t n) {
         ((OF(e) *)to)[j] = value;
 }
 
+/* Smaller elements have loops for some distances and numbers of rows: see strided.py. */
 GW_INLINE int OF(strided)(char *to, const char *from, int64_t s, int64_t n) {
     return (void)to, (void)from, (void)s, (void)n, 0;
 }
@@ -29,27 +30,6 @@ GW_INLINE void OF(fill)(char *to, OF(e) value, int64_t n) {
     else
         for (; j < n; j++)
             ((OF(e) *)to)[j] = value;
-}
-
-/* Copies a row of elements that are s bytes apart to a dense row; false if there is no loop for s. */
-GW_INLINE int OF(strided)(char *to, const char *from, int64_t s, int64_t n) {
-    switch (s) {
-    case -SIZE: OF(reverse)(to, from, n); return 1;
-    case 2 * SIZE: OF(pick_2)(to, from, n); return 1;
-    case 3 * SIZE: OF(pick_3)(to, from, n); return 1;
-    case 4 * SIZE: OF(pick_4)(to, from, n); return 1;
-    }
-    return 0;
-}
-/* Transposes dense rows, s bytes apart, to the columns of a dense matrix; false if there is no loop for this
- * number of rows. */
-GW_INLINE int OF(woven)(char *to, const char *from, int64_t s, int64_t rows, int64_t n) {
-    switch (rows) {
-    case 2: OF(weave_2)(to, from, s, n); return 1;
-    case 3: OF(weave_3)(to, from, s, n); return 1;
-    case 4: OF(weave_4)(to, from, s, n); return 1;
-    }
-    return 0;
 }
 #endif
 

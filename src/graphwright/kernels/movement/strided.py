@@ -5,7 +5,8 @@ Whole vectors are loaded and shuffled, since gather instructions read one elemen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from graphwright.targets.cpu.isa import Isa
@@ -14,23 +15,40 @@ STEPS: Final = (2, 3, 4)
 
 
 def c_text(size: int, isa: Isa) -> str:
-    """The functions that ``strided_SIZE`` and ``woven_SIZE`` of ``rows_of.h`` call. Elements of 1 and 2 bytes
-    are shuffled within 16 bytes, as wider shuffles take several instructions.
+    """``strided_SIZE``, also for reversed elements, and ``woven_SIZE``."""
+    reverse = {-size: f"reverse_{size}(to, from, n)"}
+    return "\n".join([_reverse(size, _widths(size, isa)), strided(size, isa, reverse), woven(size, isa)])
+
+
+def strided(size: int, isa: Isa, others: Mapping[int, str] = MappingProxyType({})) -> str:
+    """``strided_SIZE(to, from, s, n)`` copies elements that are s bytes apart to a dense row: every second,
+    third or fourth element. It returns 0 if there is no loop for s. ``others`` are calls for other distances.
     """
-    return "\n".join([picks(size, isa), weaves(size, isa), _reverse(size, _widths(size, isa))])
+    loops = [_pick(size, step, _widths(size, isa)) for step in STEPS]
+    cases = {step * size: f"pick_{step}_{size}(to, from, n)" for step in STEPS}
+    head = f"strided_{size}(char *to, const char *from, int64_t s, int64_t n)"
+    return "\n".join([*loops, _switch(head, "s", {**others, **cases})])
 
 
-def picks(size: int, isa: Isa) -> str:
-    """``pick_STEP_SIZE(to, from, n)`` for each step: every second, third or fourth element."""
-    return "\n".join(_pick(size, step, _widths(size, isa)) for step in STEPS)
+def woven(size: int, isa: Isa, counts: Sequence[int] = STEPS) -> str:
+    """``woven_SIZE(to, from, s, rows, n)`` joins dense rows, s bytes apart, to the columns of a dense matrix.
+    It returns 0 if there is no loop for this number of rows.
+    """
+    loops = [_weave(size, count, _widths(size, isa)) for count in counts]
+    cases = {count: f"weave_{count}_{size}(to, from, s, n)" for count in counts}
+    head = f"woven_{size}(char *to, const char *from, int64_t s, int64_t rows, int64_t n)"
+    return "\n".join([*loops, _switch(head, "rows", cases)])
 
 
-def weaves(size: int, isa: Isa, steps: Sequence[int] = STEPS) -> str:
-    """``weave_STEP_SIZE(to, from, s, n)`` for each step: joins as many rows, s bytes apart."""
-    return "\n".join(_weave(size, step, _widths(size, isa)) for step in steps)
+def _switch(head: str, value: str, calls: Mapping[int, str]) -> str:
+    cases = "".join(f"    case {number}: {call}; return 1;\n" for number, call in calls.items())
+    return f"GW_INLINE int {head} {{\n    switch ({value}) {{\n{cases}    }}\n    return 0;\n}}"
 
 
 def _widths(size: int, isa: Isa) -> tuple[int, ...]:
+    """The bytes of vectors. Elements of 1 and 2 bytes are shuffled within 16 bytes, as wider shuffles take
+    several instructions.
+    """
     return (16,) if size < 4 else tuple(sorted({16, isa.vector_bytes}, reverse=True))
 
 

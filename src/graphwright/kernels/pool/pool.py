@@ -146,4 +146,4 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 def header(isa: Isa) -> str:
     """The generated header of ``pool.c``."""
-    return f'{ABI.c_text()}\n#include "movement/elements.h"\n\n{strided.picks(4, isa)}'
+    return f'{ABI.c_text()}\n#include "movement/elements.h"\n\n{strided.strided(4, isa)}'

@@ -14,7 +14,7 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.errors import ModelError, OptionError
 from graphwright.ir.clone import clone_module
-from graphwright.memory.checker import check_plan
+from graphwright.memory.checker.check import check_plan
 from graphwright.runtime.devices.cpu import Cpu
 from tests.random_graphs.generate import case
 

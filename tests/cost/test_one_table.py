@@ -24,7 +24,7 @@ WORK = {
     "layout/transform.py:_READ_BYTES": "bytes of weights that are packed at a time",
     "layout/transform.py:_JOB_BYTES": "bytes of weights that a thread packs",
     "kernels/ml/candidates.py:NODE_BYTES": "the size of a record",
-    "memory/checker.py:NUMBER_BYTES": "the size of an integer",
+    "memory/checker/check.py:NUMBER_BYTES": "the size of an integer",
 }
 """Sizes that are no cache's."""
 

@@ -18,7 +18,7 @@ from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Decision, Kind, Verdict
 from graphwright.ir.refusal import Code
 from graphwright.kernels.bands import bands, benefit, chains
-from graphwright.memory.checker import check_plan
+from graphwright.memory.checker.check import check_plan
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.hostile_data.guarded import guarded

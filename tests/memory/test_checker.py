@@ -22,7 +22,7 @@ from graphwright.low_ir.tasks import (
     TaskGraph,
     TaskKind,
 )
-from graphwright.memory.checker import check_plan
+from graphwright.memory.checker.check import check_plan
 
 from .programs import PLANNED, Drafter, planned
 

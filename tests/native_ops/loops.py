@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from graphwright.low_ir.tasks import Task, TaskGraph, TaskKind
-from graphwright.memory.checker import check_plan
+from graphwright.memory.checker.check import check_plan
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.model import Model
 from tests.ops.loops import by_runtime, compiled

@@ -9,7 +9,7 @@ import numpy as np
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.memory.checker import check_plan
+from graphwright.memory.checker.check import check_plan
 from graphwright.ops.core.matmul import MatMul
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.schedule.order import Item, least_memory_order, live_bytes_at, order_for_memory

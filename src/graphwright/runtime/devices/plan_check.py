@@ -6,7 +6,7 @@ from graphwright.errors import Diagnostic, VerifyError
 from graphwright.executable.nodes import Program
 from graphwright.executable.specs import static_shapes
 from graphwright.executable.target_code import TargetCode
-from graphwright.memory.checker import check_plan
+from graphwright.memory.checker.check import check_plan
 from graphwright.runtime.devices.cpu import Cpu
 
 

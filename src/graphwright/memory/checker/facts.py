@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from graphwright.low_ir.tasks import Buffer, Operand, Storage, Task, TaskGraph, TaskKind
-from graphwright.memory.task_order import Access, Events
+from graphwright.memory.checker.task_order import Access, Events
 
 ALIGNMENT: Final = 64
 PLANNED: Final = (Storage.ARENA, Storage.SCRATCH)

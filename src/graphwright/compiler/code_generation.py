@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from graphwright.compiler.generated import compile_sources, sources_of
 from graphwright.compiler.memory_budget import Budget, lower_within_budget
 from graphwright.compiler.report import compile_report
 from graphwright.compiler.run_passes import Observer, observe_nothing
 from graphwright.compiler.selection import select_units
 from graphwright.compiler.specs import program_of
+from graphwright.compiler.translation_units import compile_files, sources_of
 from graphwright.compiler.unit import Unit, run_kernel_passes
 from graphwright.compiler.weights import pack_read_constants
 from graphwright.config import Options
@@ -57,7 +57,7 @@ class CodeGeneration:
         self._units = select_units(units, self._target, self._generated, options, observe)
         self._sources = sources_of(self._generated, self._target, options.debug)
         compiler = self._target.compiler(options)
-        call = partial(compile_sources, self._sources, self._generated, compiler)
+        call = partial(compile_files, self._sources, self._generated, compiler)
         self._kernels = BackgroundTask(call, compiler.stop)
 
     def start(self) -> None:

@@ -62,7 +62,7 @@ def _units(kernels: list[tuple[Kernel, str]]) -> dict[str, list[tuple[Kernel, st
     }
 
 
-def compile_sources(
+def compile_files(
     sources: Mapping[str, str], generated: GeneratedKernels, compiler: Compiler
 ) -> dict[str, bytes]:
     """Compiles the files of :func:`sources_of`; binaries by file name without suffix.

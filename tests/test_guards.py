@@ -255,5 +255,5 @@ def test_sizes_that_no_form_accepts_are_rejected_with_further_guards() -> None:
     a, b = np.full((1, 4), 2, np.int8), np.full((4, 5), 3, np.int8)
     one, many = np.ones(1, np.float32), np.ones(5, np.float32)
     np.testing.assert_array_equal(made(a, one, b, many)[0], np.full((1, 5), 24, np.int8))
-    with pytest.raises(gw.FeedError, match="input 'a_scale', axis 0 must be 1, but is 3"):
+    with pytest.raises(gw.FeedError, match="axis 0 of 'a_scale' must be 1, but is 3"):
         made(a, np.ones(3, np.float32), b, many)

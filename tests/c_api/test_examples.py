@@ -61,6 +61,6 @@ def test_the_example_prints_errors(programs: Path, package: Path, tmp_path: Path
     rows(COUNT).tofile(tmp_path / "x.bin")
     done = run(programs, "classify", package, tmp_path / "x.bin", f"{COUNT},{FEATURES - 1}")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.startswith(b"classify: input 'x', axis 1 must be 24, but is 23")
+    assert done.stderr.startswith(b"classify: axis 1 of input 'x' must be 24, but is 23")
     done = run(programs, "batches", tmp_path / "none.om", tmp_path / "x.bin", COUNT, 5)
     assert done.returncode == 1 and b"none.om cannot be read" in done.stderr

@@ -98,13 +98,13 @@ def test_inputs_and_buffers_that_do_not_fit_are_rejected(package: Path) -> None:
     with Model(package) as model, Request(model) as request:
         with pytest.raises(CError, match="argument: input 'x' is not set"):
             check(C.gw_request_run(request.handle))
-        with pytest.raises(CError, match=r"shape: input 'x', axis 1 must be 24, but is 23"):
+        with pytest.raises(CError, match=r"shape: axis 1 of input 'x' must be 24, but is 23"):
             request.feed(np.zeros((3, 23), np.float32))
         with pytest.raises(CError, match=r"shape: input 'x' must have rank 2, but has rank 1"):
             request.feed(np.zeros(24, np.float32))
         with pytest.raises(CError, match=r"argument: input 'x' of these sizes has 288 bytes, 576 are given"):
             request.feed(np.zeros((3, 24), np.float64))
-        with pytest.raises(CError, match=r"shape: input 'x', axis 0 is dynamic \(N\): give its sizes"):
+        with pytest.raises(CError, match=r"shape: axis 0 of input 'x' is dynamic \(N\): give its sizes"):
             check(C.gw_request_set_input(request.handle, c_size_t(0), None, c_size_t(0), None, 0))
         with pytest.raises(CError, match="argument: there is no input 1: the model has 1"):
             request.feed(rows(1), rows(1))
@@ -181,7 +181,7 @@ def test_sizes_that_do_not_agree_are_stated(tmp_path: Path) -> None:
     with Model(saved(b.compile(), tmp_path)) as model, pytest.raises(CError) as refused:
         model.run(np.ones((4, 3), np.float32), np.ones((2, 3), np.float32))
     assert refused.value.status == "shape"
-    assert refused.value.text == "input 'z', axis 0 must be N (here 4), but is 2"
+    assert refused.value.text == "axis 0 of 'z' must be N (here 4), but is 2"
 
 
 def test_gears_take_their_sizes(tmp_path: Path) -> None:

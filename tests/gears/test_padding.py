@@ -379,7 +379,7 @@ def test_a_model_that_is_cut_pads_in_its_branches(options: Options, tmp_path: An
             assert each.trace({"x": x, "m": m})
         for shape, words in (
             ((5, 4), "no gear accepts x:5,4 m:4"),
-            ((2, 5), "input 'x', axis 1 must be 4, but is 5"),
+            ((2, 5), "axis 1 of 'x' must be 4, but is 5"),
         ):
             with pytest.raises(gw.FeedError, match=words):
                 each(images(*shape), m)
@@ -395,7 +395,7 @@ def test_shapes_larger_than_all_gears_are_rejected(options: Options) -> None:
             (2, 3, 16, 12),
             "no gear accepts x:2,3,16,12",
         ),  # no gear varies the width: nothing is proved of it
-        ((2, 4, 16, 16), "input 'x', axis 1 must be 3, but is 4"),
+        ((2, 4, 16, 16), "axis 1 of 'x' must be 3, but is 4"),
         ((2, 3, 16), "must have rank 4, but has rank 3"),
     ):
         with pytest.raises(gw.FeedError, match=words):

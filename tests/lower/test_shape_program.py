@@ -111,7 +111,7 @@ def test_bounds_of_symbols_are_checked(table: SymbolTable, size: int, note: str)
     assert numbers(program, [4, 1, 1])
     with pytest.raises(_native.CheckError) as caught:
         numbers(program, [size, 1, 1])
-    assert program.shape[caught.value.args[0]].note == f"input 'x', axis 0 must be {note}"
+    assert program.shape[caught.value.args[0]].note == f"axis 0 of 'x' must be {note}"
 
 
 def test_a_data_dependent_size_is_rejected() -> None:
@@ -142,5 +142,5 @@ def test_inputs_that_share_a_symbol_must_agree() -> None:
     module.main.set_outputs([b(Relu(), x), b(Relu(), y)], ["a", "b"])
     model = gw.compile(module)
     assert [r.shape for r in model(np.ones(3, np.float32), np.ones(6, np.float32))] == [(3,), (6,)]
-    with pytest.raises(FeedError, match="input 'y', axis 0"):
+    with pytest.raises(FeedError, match="axis 0 of 'y'"):
         model(np.ones(3, np.float32), np.ones(5, np.float32))

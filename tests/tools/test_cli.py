@@ -109,7 +109,7 @@ def test_inspect_shows_everything(model: Path) -> None:
 def test_inspect_rejects_sizes_that_conflict_with_the_inputs(model: Path, flags: tuple[str, ...]) -> None:
     assert graphwright("compile", model, "-o", "m.om").exit_code == 0
     result = graphwright("inspect", "m.om", "--shape", "x:2,5", *flags)
-    assert result.exit_code == 1 and "input 'x', axis 1 must be 4, but is 5" in result.stderr
+    assert result.exit_code == 1 and "axis 1 of 'x' must be 4, but is 5" in result.stderr
 
 
 def test_each_ir_can_be_printed(model: Path) -> None:
@@ -246,7 +246,7 @@ def test_ranges_are_kept_shown_and_checked(model: Path) -> None:
     assert graphwright("run", "ranged.om", "--shape", "x:6,4").exit_code == 0
     refused = graphwright("run", "ranged.om", "--shape", "x:7,4")
     assert refused.exit_code == 1
-    assert "input 'x', axis 0 must be 2 to 16 in steps of 2, but is 7" in refused.stderr
+    assert "axis 0 of 'x' must be 2 to 16 in steps of 2, but is 7" in refused.stderr
     assert graphwright("run", model, "--shape", "x:N=2..16%2,4").exit_code == 0, "on the smallest size"
 
 

@@ -60,8 +60,8 @@ static gw_status no_case(const executable *dispatch) {
 /* ---- programs ---- */
 
 static gw_status no_axes(const executable *program, size_t input, int rank, int64_t expected) {
-    return fail(GW_STATUS_SHAPE, "input '%s' must have rank %lld, but has rank %d",
-                program->inputs.at[input].name, (long long)expected, rank);
+    return fail(GW_STATUS_SHAPE, "'%s' must have rank %lld, but has rank %d", program->inputs.at[input].name,
+                (long long)expected, rank);
 }
 
 /* `is_broken` is set if a guard rejects the sizes. */

@@ -69,7 +69,7 @@ static gw_status explain_check(const executable *program, const gw_error *error)
     if (is_broken_guard(program, error))
         return fail(GW_STATUS_SHAPE, "the program assumes that %s: %lld and %lld are given", found.note,
                     (long long)error->b, (long long)error->c);
-    bool is_axis = strncmp(found.note, "input '", strlen("input '")) == 0;
+    bool is_axis = strncmp(found.note, "axis ", strlen("axis ")) == 0 && strstr(found.note, " must be ");
     if (is_axis && check && program->linked.program->shape[check->a].code == GW_DIM)
         return explain_axis(
             found.note,
@@ -78,9 +78,10 @@ static gw_status explain_check(const executable *program, const gw_error *error)
                 found.note, (long long)error->b, (long long)error->c);
 }
 
-/* The runtime says "input 3, axis ...". */
+/* The runtime says "axis 1 of input 3 must be ...". */
 static gw_status explain_feed(const executable *program, const gw_error *error) {
-    return fail(GW_STATUS_SHAPE, "input '%s'%s", program->inputs.at[error->a].name, strchr(error->text, ','));
+    return fail(GW_STATUS_SHAPE, "axis %lld of '%s'%s", (long long)error->b,
+                program->inputs.at[error->a].name, strstr(error->text, " must"));
 }
 
 /* ---- kernels ---- */

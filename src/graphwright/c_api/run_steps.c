@@ -55,7 +55,7 @@ static gw_status learn_sizes(host_run *run, size_t input, const operand *o) {
     if (info->rank < 0)
         return GW_STATUS_OK;
     if (o->rank != info->rank)
-        return fail(GW_STATUS_SHAPE, "input '%s' must have rank %d, but has rank %d", info->name, info->rank,
+        return fail(GW_STATUS_SHAPE, "'%s' must have rank %d, but has rank %d", info->name, info->rank,
                     o->rank);
     for (int axis = 0; axis < o->rank; axis++) {
         const axis_rule *rule = &run->program->rules[input][axis];
@@ -65,8 +65,8 @@ static gw_status learn_sizes(host_run *run, size_t input, const operand *o) {
         if (known && __builtin_mul_overflow(*known, rule->scale, &expected))
             expected = -1;
         if (expected != o->sizes[axis])
-            return fail(GW_STATUS_SHAPE, "input '%s', axis %d must be %" PRId64 ", but is %" PRId64,
-                        info->name, axis, expected, o->sizes[axis]);
+            return fail(GW_STATUS_SHAPE, "axis %d of '%s' must be %" PRId64 ", but is %" PRId64, axis,
+                        info->name, expected, o->sizes[axis]);
     }
     return GW_STATUS_OK;
 }

@@ -5,8 +5,8 @@
 static gw_status known_sizes(const gw_tensor_info *info, const char *what, int64_t *sizes) {
     for (int axis = 0; axis < info->rank; axis++) {
         if (info->sizes[axis] < 0)
-            return fail(GW_STATUS_SHAPE, "%s '%s', axis %d is dynamic (%s): give its sizes", what, info->name,
-                        axis, info->symbols[axis]);
+            return fail(GW_STATUS_SHAPE, "axis %d of %s '%s' is dynamic (%s): give its sizes", axis, what,
+                        info->name, info->symbols[axis]);
         sizes[axis] = info->sizes[axis];
     }
     return info->rank >= 0 ? GW_STATUS_OK
@@ -23,11 +23,11 @@ static gw_status given_sizes(const gw_tensor_info *info, const char *what, const
                     info->rank, rank);
     for (int axis = 0; axis < rank; axis++) {
         if (shape[axis] < 0)
-            return fail(GW_STATUS_SHAPE, "%s '%s', axis %d is %" PRId64 ", which is not a valid size", what,
-                        info->name, axis, shape[axis]);
+            return fail(GW_STATUS_SHAPE, "axis %d of %s '%s' is %" PRId64 ", which is not a valid size", axis,
+                        what, info->name, shape[axis]);
         if (info->rank >= 0 && info->sizes[axis] >= 0 && info->sizes[axis] != shape[axis])
-            return fail(GW_STATUS_SHAPE, "%s '%s', axis %d must be %" PRId64 ", but is %" PRId64, what,
-                        info->name, axis, info->sizes[axis], shape[axis]);
+            return fail(GW_STATUS_SHAPE, "axis %d of %s '%s' must be %" PRId64 ", but is %" PRId64, axis,
+                        what, info->name, info->sizes[axis], shape[axis]);
         sizes[axis] = shape[axis];
     }
     return GW_STATUS_OK;

@@ -33,7 +33,7 @@ class ShapeProgramBuilder:
         bound = [axis for axis in axes if self._bind(*axis)]
         declared = SymbolTable(symbols.ranges, symbols.multiples)  # without what guards and constraints imply
         for number, axis, dim in axes:
-            given, where = self._add(Code.DIM, number, axis), f"input {inputs[number].name!r}, axis {axis}"
+            given, where = self._add(Code.DIM, number, axis), f"axis {axis} of {inputs[number].name!r}"
             if (number, axis, dim) in bound:
                 self._check_span(given, dim, span_of(dim, declared), where)
             else:

@@ -117,5 +117,5 @@ def test_dynamic_widths_must_equal_those_of_the_attribute() -> None:
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "W"
     made = gw.compile(model)
     np.testing.assert_array_equal(made(rows(2, 3))[0], rows(2, 3))
-    with pytest.raises(gw.FeedError, match="input 'x', axis 1 must be 3, but is 4"):
+    with pytest.raises(gw.FeedError, match="axis 1 of 'x' must be 3, but is 4"):
         made(rows(2, 4))

@@ -131,7 +131,7 @@ def test_too_few_and_too_many_arrays(doubler: gw.Model) -> None:
 
 def test_sizes_that_do_not_fit_name_the_input(model: gw.Model) -> None:
     for shape in [(2, 4, 12, 12), (2, 3, 11, 12), (2, 3, 12)]:
-        with pytest.raises(gw.FeedError, match=r"input 'x'[^$]*the inputs are x: f32\[N, 3, 12, 12\]"):
+        with pytest.raises(gw.FeedError, match=r"'x' must[^$]*the inputs are x: f32\[N, 3, 12, 12\]"):
             model(np.zeros(shape, np.float32))
 
 

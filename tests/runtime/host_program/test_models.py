@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import parser
 
 import graphwright as gw
 from graphwright.config import Options
@@ -141,8 +142,19 @@ def test_sizes_that_are_no_multiple_are_rejected() -> None:
     b.output("y", b.compress(x, b.greater(x, 0.0), axis=0))
     model = b.compile(shapes={"x": ["4..40%4"]})
     assert model(np.ones(8, np.float32))[0].shape == (8,)
-    with pytest.raises(gw.FeedError, match="'x', axis 0 must be a multiple of 4, but is 7"):
+    with pytest.raises(gw.FeedError, match="axis 0 of 'x' must be a multiple of 4, but is 7"):
         model(np.ones(7, np.float32))
+
+
+def test_an_error_does_not_call_an_intermediate_value_an_input(options: Options) -> None:
+    source = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        g (seq(float[N, 4]) s, int64 i) => (float[M] y) <float[4] w = {1, 2, 3, 4}> {
+            item = SequenceAt (s, i) kept = Relu (item) y = MatMul (kept, w)
+        }""")
+    model, first = gw.compile(source, options=options), np.array(0)
+    np.testing.assert_array_equal(model([np.ones((2, 4), np.float32)], first)[0], [10, 10])
+    with pytest.raises(gw.FeedError, match=r"^axis 1 of 'item' must be 4, but is 5"):
+        model([np.ones((2, 5), np.float32)], first)
 
 
 def test_feeds_that_do_not_fit_are_rejected(compiled: Compiled) -> None:

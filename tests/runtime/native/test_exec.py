@@ -521,7 +521,7 @@ def test_sizes_stated_by_the_program_are_checked(library: _native.Library) -> No
     assert model.run([np.ones(4, np.float32)])[0].tolist() == [2.0] * 4
     with pytest.raises(_native.FeedError) as caught:
         model.run([np.ones(5, np.float32)])
-    assert caught.value.args == ("input 0, axis 0 must be 4, but is 5", 0, 0)
+    assert caught.value.args == ("axis 0 of input 0 must be 4, but is 5", 0, 0)
 
 
 def outside() -> Iterator[tuple[str, Callable[[Builder], object]]]:

@@ -155,7 +155,7 @@ class Cpu(Executor):
         check = graph.shape[number]
         if check.code.name.startswith("GUARD"):
             return [Diagnostic("guard", check.note)]
-        if any(check.note.startswith(f"input {binding.name!r}, axis ") for binding in graph.inputs):
+        if re.match(r"axis \d+ of ", check.note):
             return [Diagnostic("constraint", self._axis_text(check, left, right))]
         notes = [each.note for each in graph.shape if each.code.name.startswith("CHECK")]
         from graphwright.runtime.devices.constraint_errors import (
@@ -176,7 +176,7 @@ class Cpu(Executor):
         """A native message with the names of values and nodes in place of ``input 3`` or ``task 3``."""
         graph = self._target.task_graph
         named: dict[str, Callable[[int], str]] = {
-            "input": lambda number: f"input {graph.inputs[number].name!r}",
+            "input": lambda number: repr(graph.inputs[number].name),
             "output": lambda number: f"output {graph.outputs[number].name!r}",
             "buffer": lambda number: f"value {graph.buffers[number].name!r}",
             "task": lambda number: f"node {graph.tasks[number].name!r}",

@@ -169,11 +169,11 @@ def _check_sizes(inputs: Sequence[TensorSpec], shapes: Shapes) -> None:
         dims = spec.shape or ()
         if len(dims) != len(shape):
             ranks = f"must have rank {len(dims)}, but has rank {len(shape)}"
-            faults.add("feed-shape", f"input {spec.name!r} {ranks}")
+            faults.add("feed-shape", f"{spec.name!r} {ranks}")
         for axis, (dim, size) in enumerate(zip(dims, shape, strict=False)):
             known = dim if isinstance(dim, int) else sizes.setdefault(dim, size)
             if known != size:
-                faults.add("feed-shape", f"input {spec.name!r}, axis {axis} must be {known}, but is {size}")
+                faults.add("feed-shape", f"axis {axis} of {spec.name!r} must be {known}, but is {size}")
     faults.raise_if_any()
 
 

@@ -84,7 +84,7 @@ def _bound_names(
                 continue
             fixed = dim if isinstance(dim, int) else bound.setdefault(dim, size)
             if fixed != size:
-                faults.add("feed-size", f"input {spec.name!r}, axis {axis} must be {fixed}, but is {size}")
+                faults.add("feed-size", f"axis {axis} of {spec.name!r} must be {fixed}, but is {size}")
     return bound
 
 

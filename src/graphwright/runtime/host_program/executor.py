@@ -57,7 +57,7 @@ class HostProgramExecutor(Executor):
         sizes: dict[str, int] = {}
         if shapes is not None:
             for spec, shape in zip(self._program.inputs, shapes, strict=True):
-                Spec(spec).bind(shape, sizes, "input")
+                Spec(spec).bind(shape, sizes)
             self._conditions.check(sizes)
         return [
             plan.within(f"subgraph {call.number}")
@@ -181,7 +181,7 @@ class _Graph:
     def _receive(self, arrays: Sequence[Any], run: Run) -> None:
         values = run.values = [None] * len(self._program.values)
         for number, (spec, array) in enumerate(zip(self._inputs, arrays, strict=True)):
-            spec.learn(array, run.sizes, "input")
+            spec.learn(array, run.sizes)
             values[number] = array
         for number, array in self._constants:
             values[number] = array

@@ -215,30 +215,29 @@ class Spec:
         self._type = TensorType(spec.dtype, dims)
         self._expected = [_axis(dim) for dim in dims or ()]
 
-    def learn(self, array: Any, sizes: Sizes, what: str) -> None:
+    def learn(self, array: Any, sizes: Sizes, node: str = "") -> None:
         """Adds the sizes that ``array`` binds to ``sizes``. Raises FeedError if its shape is not as
-        declared.
+        declared; ``node`` computed it.
         """
         if self._type.shape is not None and self.numpy is not None:
-            self.bind(array.shape, sizes, what)
+            self.bind(array.shape, sizes, node)
 
-    def bind(self, shape: Sequence[int], sizes: Sizes, what: str) -> None:
+    def bind(self, shape: Sequence[int], sizes: Sizes, node: str = "") -> None:
         """As :meth:`learn`, for the ``shape`` of an array."""
         if self._type.shape is None or self.numpy is None:
             return
         if len(shape) != len(self._expected):
-            raise self._wrong(what, f" must have rank {len(self._expected)}, but has rank {len(shape)}")
+            fault = f"{self.name!r} must have rank {len(self._expected)}, but has rank {len(shape)}"
+            raise FeedError(Diagnostic("feed-shape", fault, node))
         for axis, expected in enumerate(self._expected):
             size = expected(shape[axis], sizes)
             if size is not None and size != shape[axis]:
-                raise self._wrong(what, f", axis {axis} must be {size}, but is {shape[axis]}")
+                fault = f"axis {axis} of {self.name!r} must be {size}, but is {shape[axis]}"
+                raise FeedError(Diagnostic("feed-shape", fault, node))
 
     def type(self, sizes: Sizes) -> TensorType:
         """The type, with numbers in place of known sizes."""
         return type_with_sizes(self._type, sizes)
-
-    def _wrong(self, what: str, fault: str) -> FeedError:
-        return FeedError(Diagnostic("feed-shape", f"{what} {self.name!r}{fault}"))
 
 
 def _dim(dim: int | str) -> Dim:

@@ -51,8 +51,8 @@ static bool check_inputs(const gw_program *p, const int64_t *dims, const int64_t
             int64_t expected = registers[p->inputs[i].dims.at[axis]];
             error->a = i, error->b = axis;
             if (dims[axis] != expected)
-                return gw_fail(error, GW_E_FEED, "input %lld, axis %lld must be %lld, but is %lld",
-                               (long long)i, (long long)axis, (long long)expected, (long long)dims[axis]);
+                return gw_fail(error, GW_E_FEED, "axis %lld of input %lld must be %lld, but is %lld",
+                               (long long)axis, (long long)i, (long long)expected, (long long)dims[axis]);
         }
     return true;
 }

@@ -105,6 +105,13 @@ def planar_depthwise_work(planes: Dim, vectors: Dim, taps: Dim) -> Work:
     return Work(cycles=180 * planes + 7 * vectors + floordiv(3 * vectors * taps, 2))
 
 
+def transposed_depthwise_work(rows: Dim, vectors: Dim, taps: Dim) -> Work:
+    """Row-major transposed depthwise convolution: ``vectors`` of the result in ``rows``, each the sum of
+    ``taps`` products.
+    """
+    return Work(cycles=40 * rows + 6 * vectors + 2 * vectors * taps)
+
+
 def blocked_depthwise_work(lanes: int, vectors: Dim, taps: Dim) -> Work:
     """Blocked depthwise convolution: one vector of channels per pixel."""
     return Work(fmas=vectors * lanes * taps, cycles=floordiv(7 * lanes * vectors, 16))

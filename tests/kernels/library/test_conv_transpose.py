@@ -43,8 +43,9 @@ def scatter(x: F32, w: F32, case: dict[str, Any]) -> npt.NDArray[np.float64]:
 
 
 @st.composite
-def cases(draw: st.DrawFn, rank: int = 2) -> dict[str, Any]:
-    kernel, strides = (tuple(draw(st.integers(1, most)) for _ in range(rank)) for most in (4, 5))
+def cases(draw: st.DrawFn, rank: int = 2, most: tuple[int, int] = (4, 5)) -> dict[str, Any]:
+    """Kernels and strides are at most ``most``."""
+    kernel, strides = (tuple(draw(st.integers(1, size)) for _ in range(rank)) for size in most)
     dilations = tuple(draw(st.integers(1, 2)) for _ in range(rank))
     rows = tuple(draw(st.sampled_from([1, 2, 5])) for _ in range(rank - 1))
     size = (*rows, draw(st.sampled_from([1, 3, 16, 33, 70, 290] if rank == 2 else [1, 3, 16, 33])))

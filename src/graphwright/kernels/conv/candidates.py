@@ -16,7 +16,14 @@ from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.conv import conv, conv_transpose, depthwise, pack_transpose, scattered_transpose
+from graphwright.kernels.conv import (
+    conv,
+    conv_transpose,
+    depthwise,
+    depthwise_transpose,
+    pack_transpose,
+    scattered_transpose,
+)
 from graphwright.kernels.conv.blocked_candidates import launch_blocked
 from graphwright.kernels.conv.blocked_convolution import BlockedConvolution
 from graphwright.kernels.conv.blocked_transposed_candidates import BlockedTransposed
@@ -164,6 +171,8 @@ def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | R
         images, op.group, cin // op.group, cout, *axes.depth_height_width,
         *_strides(channels, axes.sizes)[:-1], *_strides(op.group * cout, axes.counts)[:-1], 0,
     ))  # fmt: skip
+    if cin == op.group:
+        return _transposed_depthwise(call, args, context)
     flat_shape = None if len(kernel) == 2 else (cin, cout, prod(kernel[:-1]), kernel[-1])
     weights = packed(w, pack_transpose.LAYOUT, call.node, context, flat_shape)
     isa = context.isa
@@ -174,6 +183,20 @@ def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | R
     )
     operands = conv_transpose.ABI.ordered(x=x, w=weights, bias=bias, y=call.result)
     return call.launch(conv_transpose.SYMBOL, operands, args, *costs)
+
+
+def _transposed_depthwise(
+    call: Contraction[ConvTranspose], args: conv_transpose.ConvTransposeArgs, context: Context
+) -> Launch:
+    """For one input channel per group."""
+    x, w, bias = _operands(call)
+    costs = (
+        depthwise_transpose.grid(args),
+        depthwise_transpose.scratch_bytes(context.isa, args),
+        depthwise_transpose.work_ns(context.isa, args),
+    )
+    operands = depthwise_transpose.ABI.ordered(x=x, w=w, bias=bias, y=call.result)
+    return call.launch(depthwise_transpose.SYMBOL, operands, args, *costs)
 
 
 def _scattered(call: Contraction[ConvTranspose], axes: Sliding, context: Context) -> Launch:

@@ -34,23 +34,16 @@ from graphwright.ops.core.transpose import Transpose
 _PAD_MODES = {m.name.lower(): m for m in PadMode}
 
 
-def _launch(copy: CopyNd, target: Value, source: Value, context: Context) -> Launch | str:
-    if refusal := _too_deep(len(copy.axes)):
-        return refusal
-    return _checked_launch(copy, target, source, context)
-
-
-def _checked_launch(copy: CopyNd, target: Value, source: Value, context: Context) -> Launch:
-    return Launch(
-        KernelRef(CopyNd.SYMBOL), (source, target), (1,), copy.args, copy.grid, work=copy.work_ns(context.isa)
-    )
-
-
-def _run(copies: Sequence[tuple[CopyNd, Value, Value]], context: Context) -> Run | str:
+def _run(context: Context, *copies: tuple[CopyNd, Value, Value]) -> Run | str:
     """A launch for each copy to a target from a source."""
     if refusal := _too_deep(*(len(copy.axes) for copy, _, _ in copies)):
         return refusal
-    return Run(tuple(_checked_launch(*copy, context) for copy in copies))
+    ref = KernelRef(CopyNd.SYMBOL)
+    launches = (
+        Launch(ref, (source, target), (1,), copy.args, copy.grid, work=copy.work_ns(context.isa))
+        for copy, target, source in copies
+    )
+    return Run(tuple(launches))
 
 
 def _too_deep(*ranks: int) -> str | None:
@@ -64,7 +57,7 @@ def identity(node: Node, context: Context) -> Alias:
 
 
 @candidate(Transpose, blocks=True)
-def transpose(node: Node[Transpose], context: Context) -> Launch | str:
+def transpose(node: Node[Transpose], context: Context) -> Run | str:
     """One copy with permuted source strides."""
     x, y = node.operand(0), node.output
     if x.layout is not None or y.layout is not None:
@@ -74,10 +67,10 @@ def transpose(node: Node[Transpose], context: Context) -> Launch | str:
     strides = row_major_strides(shape)
     target = row_major_strides(y.type.dims)
     copy = CopyNd(x.type.dtype.bytes, y.type.dims, target, tuple(strides[a] for a in perm))
-    return _launch(copy, y, x, context)
+    return _run(context, (copy, y, x))
 
 
-def _between_blocks_and_rows(x: Value, y: Value, context: Context) -> Launch | str:
+def _between_blocks_and_rows(x: Value, y: Value, context: Context) -> Run | str:
     """One copy of the lanes of each block, between channel-blocked images and rows of channels."""
     image, rows = (x, y) if x.layout is not None else (y, x)
     blocks = image.memory_shape
@@ -88,11 +81,11 @@ def _between_blocks_and_rows(x: Value, y: Value, context: Context) -> Launch | s
     n, c, *p, lane = row_major_strides(blocks)
     in_blocks, in_rows = (n, *p, c, lane), row_major_strides(shape)
     target, source = (in_rows, in_blocks) if image is x else (in_blocks, in_rows)
-    return _launch(CopyNd(x.type.dtype.bytes, shape, target, source), y, x, context)
+    return _run(context, (CopyNd(x.type.dtype.bytes, shape, target, source), y, x))
 
 
 @candidate(Expand)
-def expand(node: Node, context: Context) -> Launch | str:
+def expand(node: Node, context: Context) -> Run | str:
     """One copy whose source has stride 0 along the expanded axes."""
     x, y = node.operand(0), node.output
     shape, source = y.type.dims, x.type.dims
@@ -100,18 +93,19 @@ def expand(node: Node, context: Context) -> Launch | str:
     strides = (0,) * missing + tuple(
         0 if size == 1 else stride for size, stride in zip(source, row_major_strides(source), strict=True)
     )
-    return _launch(CopyNd(x.type.dtype.bytes, shape, row_major_strides(shape), strides), y, x, context)
+    return _run(context, (CopyNd(x.type.dtype.bytes, shape, row_major_strides(shape), strides), y, x))
 
 
 @candidate(Slice)
-def slice_(node: Node[Slice], context: Context) -> Launch | Alias | str:
+def slice_(node: Node[Slice], context: Context) -> Run | Alias | str:
     """One strided copy; an alias if the elements are contiguous."""
     x, y, op = node.operand(0), node.output, node.op
     if op.starts is None:
         return "its bounds are computed at run time"
     at = Inference(context.symbols, node.location)
-    strides, offset = list(row_major_strides(x.type.dims)), _zero()
-    shape, whole = x.type.dims, strides[:]
+    offset: Dim = 0
+    shape, whole = x.type.dims, row_major_strides(x.type.dims)
+    strides = list(whole)
     for start, end, axis, step in zip(op.starts, op.ends, op.axes, op.steps, strict=True):
         first, _ = sliced_range(at, shape[axis % len(shape)], start, end, step)
         offset = offset + first * whole[axis % len(shape)]
@@ -121,11 +115,7 @@ def slice_(node: Node[Slice], context: Context) -> Launch | Alias | str:
     copy = CopyNd(
         x.type.dtype.bytes, y.type.dims, row_major_strides(y.type.dims), tuple(strides), src_offset=offset
     )
-    return _launch(copy, y, x, context)
-
-
-def _zero() -> Dim:
-    return 0
+    return _run(context, (copy, y, x))
 
 
 def _is_dense(shape: tuple[Dim, ...], strides: list[Dim]) -> bool:
@@ -148,7 +138,7 @@ def roll(node: Node[Roll], context: Context) -> Run | str:
             x.type.dtype.bytes, part, strides, strides, dst_offset=to * stride, src_offset=first * stride
         )
         copies.append((copy, y, x))
-    return _run(copies, context)
+    return _run(context, *copies)
 
 
 @candidate(Split)
@@ -159,7 +149,7 @@ def split(node: Node[Split], context: Context) -> Run | str:
         return "its sizes are computed at run time"
     shape = x.type.dims
     axis, strides = op.axis % len(shape), row_major_strides(shape)
-    offset = _zero()
+    offset: Dim = 0
     copies = []
     for y, size in zip(node.outputs, op.sizes, strict=True):
         dims = y.type.dims
@@ -168,7 +158,7 @@ def split(node: Node[Split], context: Context) -> Run | str:
         )
         copies.append((copy, y, x))
         offset = offset + size
-    return _run(copies, context)
+    return _run(context, *copies)
 
 
 @candidate(Concat, blocks=True)
@@ -181,7 +171,7 @@ def concat(node: Node[Concat], context: Context) -> Run | str:
     if refusal := _inside_blocks(node):
         return refusal
     strides = row_major_strides(shape)
-    offset = _zero()
+    offset: Dim = 0
     places = []
     for position in range(len(node.inputs)):
         x = node.operand(position)
@@ -190,7 +180,7 @@ def concat(node: Node[Concat], context: Context) -> Run | str:
     if product(shape[:axis]) == 1:
         slots = (Copy(x, y, at * size, position) for position, (x, at) in enumerate(places))
         return Run(tuple(slots), frozenset(range(len(places))))
-    return _run([(_slot(x, y, at), y, x) for x, at in places], context)
+    return _run(context, *((_slot(x, y, at), y, x) for x, at in places))
 
 
 def _slot(x: Value, y: Value, at: Dim) -> CopyNd:
@@ -272,7 +262,7 @@ def gather(node: Node[Gather], context: Context) -> Run | str:
 
 
 @candidate(Tile)
-def tile(node: Node[Tile], context: Context) -> Launch | Run | str:
+def tile(node: Node[Tile], context: Context) -> Run | str:
     """One copy, or if its axes are too many one along half of the axes, and one of its result along the
     others.
     """
@@ -281,13 +271,13 @@ def tile(node: Node[Tile], context: Context) -> Launch | Run | str:
         return "its repeats are computed at run time"
     whole = _tiled(x.type, repeats)
     if len(whole.axes) <= MAX_RANK:
-        return _launch(whole, y, x, context)
+        return _run(context, (whole, y, x))
     half = len(repeats) // 2
     dims = (*x.type.dims[:half], *y.type.dims[half:])
     between = context.temporary(TensorType(x.type.dtype, dims), "tiled")
     inner, outer = (1,) * half + repeats[half:], repeats[:half] + (1,) * (len(repeats) - half)
     copies = ((_tiled(x.type, inner), between, x), (_tiled(between.type, outer), y, between))
-    return _run(copies, context)
+    return _run(context, *copies)
 
 
 def _tiled(x: TensorType, repeats: Sequence[Dim]) -> CopyNd:

@@ -7,13 +7,6 @@
 #include "movement/scalars.h"
 #include "pool/pool_rows.h"
 
-GW_INLINE vf vf_add(vf a, vf b) { return a + b; }
-/* The larger one, NaN if either is NaN: the instruction returns b if one is NaN, so only a needs a test. */
-GW_INLINE vf vf_larger(vf a, vf b) {
-    vf r;
-    __asm__("vmaxps %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
-    return vf_select(a != a, a, r);
-}
 /* Elements 0, 2, 4, ... of the 2 * VL elements at p. */
 GW_INLINE vf vf_load_even(const float *p) {
     return __builtin_shufflevector(vf_load(p), vf_load(p + VL), LANES(EVEN));
@@ -45,35 +38,18 @@ GW_INLINE int has_pairs(const struct pool_args *t) {
            2 * t->out[W] <= t->size[W];
 }
 
-/* The divisor of the average of output position o: its number of taps, or 1 if there is none, since the sum
- * is 0 then. */
-static int64_t divisor(const struct pool_args *t, int axis, int64_t o) {
-    if (!t->count_include_pad) {
-        const struct taps inside = taps_of(t, axis, o);
-        return inside.last > inside.first ? inside.last - inside.first : 1;
-    }
-    const int64_t left = t->size[axis] + t->after[axis] - (o * t->stride[axis] - t->before[axis]);
-    return smaller(left <= 0 ? 1 : ceildiv(left, t->dilation[axis]), t->kernel[axis]);
-}
-
 GW_INLINE float *output_row(const struct pool_args *t, float *y, const struct position *p) {
     return y + output_at(t, p);
 }
 
-#define OP max
-#define IDENTITY -__builtin_inff()
-#define COMBINE vf_larger
-#include "pool/pool_of.h"
-#undef OP
-#undef IDENTITY
-#undef COMBINE
-#define OP average
-#define IDENTITY 0.0f
-#define COMBINE vf_add
-#include "pool/pool_of.h"
-#undef OP
-#undef IDENTITY
-#undef COMBINE
+#define TEMPLATE "pool/pool_of.h"
+#include "pool/each_reduction.h"
+
+/* The divisor of output position o along an axis. */
+static int64_t divisor(const struct pool_args *t, int axis, int64_t o) {
+    return divisor_of(o * t->stride[axis] - t->before[axis], t->size[axis], t->kernel[axis],
+                      t->dilation[axis], t->after[axis], t->count_include_pad);
+}
 
 /* Scratch holds the line and its phases. */
 GW_KERNEL(gw_max_pool_f32) {

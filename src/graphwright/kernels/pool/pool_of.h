@@ -1,5 +1,4 @@
-/* Reductions over the rows and columns of windows. Included by pool.c, which defines OP, COMBINE of two
- * vectors, and its IDENTITY. */
+/* Reductions over the rows and columns of windows. Included by each_reduction.h. */
 
 #define OF(name) GW_JOIN(OP, name)
 

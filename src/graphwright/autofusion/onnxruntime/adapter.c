@@ -113,7 +113,7 @@ static void *output(call *c, size_t index, gw_list dims, const int64_t *register
 
 static bool execute(node_kernel *k, call *c, const gw_plan *plan, void *const *inputs, gw_error *error) {
     const gw_program *p = k->op->linked.program;
-    void *outputs[MOST_PORTS];
+    void *outputs[MOST_VALUES];
     for (int64_t i = 0; i < p->output_count && !c->status; i++)
         outputs[i] = output(c, (size_t)i, p->outputs[i].dims, plan->registers);
     spreading s = {c, &k->threads, plan->threads};
@@ -127,10 +127,10 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
     const gw_program *p = k->op->linked.program;
     call c = {api, context, NULL};
     gw_error error = {0};
-    void *inputs[MOST_PORTS];
+    void *inputs[MOST_VALUES];
     int64_t dims[MOST_DIMS], *next = dims;
     for (int64_t i = 0; i < p->input_count && !c.status; i++) {
-        inputs[i] = input(&c, k->op, k->op->ports[i], (size_t)p->inputs[i].dims.count, next);
+        inputs[i] = input(&c, k->op, k->op->node_inputs[i], (size_t)p->inputs[i].dims.count, next);
         next += p->inputs[i].dims.count;
     }
     int threads = threads_to_plan(&k->threads);

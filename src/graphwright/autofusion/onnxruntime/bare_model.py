@@ -15,7 +15,7 @@ def without_weights(model: OnnxModel, library: Library) -> tuple[OnnxModel, Libr
     """``model`` whose calls pass no weights, without functions, and ``library`` for it. Raises ModelError
     where ONNX Runtime runs a part of the model, which reads weights of its own.
     """
-    taken = {each.name: [port >= 0 for _, port in each.inputs] for each in library.operators}
+    taken = {each.name: [fed >= 0 for _, fed in each.inputs] for each in library.operators}
     proto = onnx.ModelProto()
     proto.CopyFrom(model.proto)
     graph = proto.graph
@@ -40,4 +40,4 @@ def without_weights(model: OnnxModel, library: Library) -> tuple[OnnxModel, Libr
 
 def _passed(operator: Operator) -> tuple[tuple[int, int], ...]:
     """The inputs that the program of an operator receives."""
-    return tuple((type, port) for type, port in operator.inputs if port >= 0)
+    return tuple((type, fed) for type, fed in operator.inputs if fed >= 0)

@@ -27,7 +27,7 @@ from graphwright.ir.types import BF16, U8
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import ISAS
 
-MOST_PORTS: Final = 256
+MOST_VALUES: Final = 256
 MOST_DIMS: Final = 1024
 """The limit on the inputs, and on the outputs, of a program; as in ``operators.h``."""
 
@@ -109,12 +109,12 @@ def _operator(name: str, node: Node, taken: Sequence[int]) -> Operator:
     """
     inputs = [value for value in node.inputs if value is not None]
     for values in ([inputs[position] for position in taken], node.outputs):
-        if len(values) > MOST_PORTS or sum(len(value.type.dims) for value in values) > MOST_DIMS:
+        if len(values) > MOST_VALUES or sum(len(value.type.dims) for value in values) > MOST_DIMS:
             raise NotServed("it has more inputs or outputs than an operator can have")
         if any(value.type.dtype.is_integer and value.type.dtype.bits < U8.bits for value in values):
             raise NotServed("it has inputs or outputs whose elements are smaller than a byte")
-    ports = {position: port for port, position in enumerate(taken)}
-    numbered = [(_type_number(value), ports.get(position, -1)) for position, value in enumerate(inputs)]
+    fed = {position: number for number, position in enumerate(taken)}
+    numbered = [(_type_number(value), fed.get(position, -1)) for position, value in enumerate(inputs)]
     return Operator(name, tuple(numbered), tuple(map(_type_number, node.outputs)))
 
 

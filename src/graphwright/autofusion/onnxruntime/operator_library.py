@@ -37,7 +37,7 @@ class Operator:
     def lines(self) -> Iterator[str]:
         """The lines that ``operators.c`` reads."""
         yield f"operator {self.name}"
-        yield from (f"input {type} {port}" for type, port in self.inputs)
+        yield from (f"input {type} {fed}" for type, fed in self.inputs)
         yield from (f"output {type}" for type in self.outputs)
 
 

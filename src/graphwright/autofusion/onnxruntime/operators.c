@@ -69,23 +69,23 @@ static const char *level_of_this_cpu(void) {
 }
 
 /* Parses a line: the name of an operator, or the type of an input or output of its node. The type of an input
-   is followed by the index of the program's input that it feeds; -1 for none. */
+   is followed by the index of the input of the program that it feeds; -1 for none. */
 static bool read_line(const char *line, operation **op, size_t most) {
     char name[NAME];
     int type;
-    long port;
+    long fed;
     if (sscanf(line, "operator %255s", name) == 1) {
         *op = *op ? *op + 1 : operations;
         operation_count++;
         (*op)->name = strdup(name);
         (*op)->input_types = calloc(most, sizeof(int));
         (*op)->output_types = calloc(most, sizeof(int));
-        (*op)->ports = calloc(MOST_PORTS, sizeof(size_t));
-        return (*op)->name && (*op)->input_types && (*op)->output_types && (*op)->ports;
+        (*op)->node_inputs = calloc(MOST_VALUES, sizeof(size_t));
+        return (*op)->name && (*op)->input_types && (*op)->output_types && (*op)->node_inputs;
     }
-    if (*op && sscanf(line, "input %d %ld", &type, &port) == 2 && port < MOST_PORTS) {
-        if (port >= 0)
-            (*op)->ports[port] = (*op)->input_count;
+    if (*op && sscanf(line, "input %d %ld", &type, &fed) == 2 && fed < MOST_VALUES) {
+        if (fed >= 0)
+            (*op)->node_inputs[fed] = (*op)->input_count;
         (*op)->input_types[(*op)->input_count++] = type;
         return true;
     }
@@ -180,7 +180,7 @@ static bool load_once(operation *op, gw_error *error) {
     if (!gw_linked_decode(&op->linked, words.data, words.size, PLANS, &arenas, error))
         return false;
     const gw_program *p = op->linked.program;
-    bool fits = p->input_count <= MOST_PORTS && p->output_count <= MOST_PORTS;
+    bool fits = p->input_count <= MOST_VALUES && p->output_count <= MOST_VALUES;
     fits = fits && p->input_dim_count <= MOST_DIMS && p->host_count == 0;
     if (!fits)
         gw_fail(error, GW_E_LOAD, "%s has more inputs than an operator can have", op->name);
@@ -204,7 +204,7 @@ __attribute__((destructor)) static void close_all(void) {
     for (size_t i = 0; i < operation_count; i++) {
         operation *op = &operations[i];
         gw_linked_free(&op->linked);
-        free(op->name), free(op->input_types), free(op->output_types), free(op->ports);
+        free(op->name), free(op->input_types), free(op->output_types), free(op->node_inputs);
     }
     gw_arena_pool_clear(&arenas);
     for (int i = 0; i < object_count; i++)

@@ -4,14 +4,14 @@
 #include "custom_ops.h"
 #include "linked.h"
 
-enum { MOST_PORTS = 256, MOST_DIMS = 1024 }; /* of the inputs, and of the outputs, of one program */
+enum { MOST_VALUES = 256, MOST_DIMS = 1024 }; /* of the inputs, and of the outputs, of one program */
 
 typedef struct {
     OrtCustomOp base;
     char *name;
     size_t input_count, output_count;
     int *input_types, *output_types; /* element types of ONNX Runtime */
-    size_t *ports;                   /* for each input of the program: the index of the input of the node */
+    size_t *node_inputs;             /* for each input of the program: the index of the input of the node */
     gw_linked linked; /* empty until the first kernel is created; all operators share the weights */
 } operation;
 

@@ -131,7 +131,7 @@ static gw_context *new_context(const gw_program *p) {
     c->pending = calloc((size_t)p->task_count + 1, sizeof *c->pending);
     c->left = calloc((size_t)p->block_count + 1, sizeof *c->left);
     c->ready = calloc((size_t)p->task_count + 1, sizeof *c->ready);
-    c->bases = calloc((size_t)(GW_BASE_PORTS + p->input_count + p->output_count), sizeof *c->bases);
+    c->bases = calloc((size_t)(GW_BASE_BINDINGS + p->input_count + p->output_count), sizeof *c->bases);
     if (c->pointers && c->pending && c->left && c->ready && c->bases)
         return c;
     free_context(c);

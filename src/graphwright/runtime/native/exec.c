@@ -19,9 +19,9 @@ static void resolve_operands(const gw_call *call) {
     c->bases[GW_BASE_WEIGHTS] = (void *)(uintptr_t)call->weights;
     c->bases[GW_BASE_ARENA] = c->arena;
     for (int64_t i = 0; i < p->input_count; i++)
-        c->bases[GW_BASE_PORTS + i] = call->inputs[i];
+        c->bases[GW_BASE_BINDINGS + i] = call->inputs[i];
     for (int64_t i = 0; i < p->output_count; i++)
-        c->bases[GW_BASE_PORTS + p->input_count + i] = call->outputs[i];
+        c->bases[GW_BASE_BINDINGS + p->input_count + i] = call->outputs[i];
     if (c->plan_serial == call->plan->serial) {
         for (int64_t i = 0; i < p->io_operand_count; i++)
             resolve(call, p->io_operands[i]);

@@ -316,8 +316,8 @@ static int32_t base_of(const gw_program *p, int64_t buffer) {
     switch (p->buffers[buffer].storage) {
     case GW_WEIGHT: return GW_BASE_WEIGHTS;
     case GW_INPUT:
-    case GW_STATE: return (int32_t)(GW_BASE_PORTS + p->buffers[buffer].index);
-    case GW_OUTPUT: return (int32_t)(GW_BASE_PORTS + p->input_count + p->buffers[buffer].index);
+    case GW_STATE: return (int32_t)(GW_BASE_BINDINGS + p->buffers[buffer].index);
+    case GW_OUTPUT: return (int32_t)(GW_BASE_BINDINGS + p->input_count + p->buffers[buffer].index);
     default: return GW_BASE_ARENA;
     }
 }
@@ -334,7 +334,7 @@ static void index_program(reader *r, gw_program *p) {
         return;
     for (int64_t i = 0; i < p->operand_count; i++) {
         p->bases[i] = base_of(p, p->operands[i].buffer);
-        if (p->bases[i] >= GW_BASE_PORTS)
+        if (p->bases[i] >= GW_BASE_BINDINGS)
             p->io_operands[p->io_operand_count++] = i;
     }
     for (int64_t i = 0; i < p->input_count; i++) {

@@ -101,7 +101,7 @@ typedef struct {
 
 /* What an operand's offset is relative to: nothing (null and functions), the weights, the arena, inputs,
    outputs. */
-enum { GW_BASE_NONE, GW_BASE_WEIGHTS, GW_BASE_ARENA, GW_BASE_PORTS };
+enum { GW_BASE_NONE, GW_BASE_WEIGHTS, GW_BASE_ARENA, GW_BASE_BINDINGS };
 
 /* Decodes `size` bytes, which may be freed afterwards. If they are malformed, returns NULL with an error that
    names the word. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Final
 
 from graphwright.cost.images import scatters
 from graphwright.ir.graph import Node, Value
@@ -37,6 +38,9 @@ from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.scaled_conv import ScaledConv
 from graphwright.records import dataclass, replace
 
+_MANY_FEATURES: Final = 16
+"""With as many features per channel, the general kernel takes 0.6 to 1 times as long as the depthwise one."""
+
 candidate(Conv, ScaledConv, ConvTranspose, blocks=True)(without_epilogue)
 
 
@@ -61,7 +65,7 @@ def convolution(call: Contraction[Conv], context: Context) -> Launch | Run | str
     refusal = _refusal(x, w, call.epilogue)
     if refusal is not None:
         return refusal
-    if op.group > 1 and w.type.dims[1] == 1:
+    if op.group > 1 and w.type.dims[1] == 1 and w.type.sizes[0] < _MANY_FEATURES * op.group:
         return _RowMajor(call, op, x, w, bias).depthwise(context)
     return _RowMajor(call, op, x, w, bias).general(context)
 

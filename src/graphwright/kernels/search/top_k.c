@@ -268,6 +268,51 @@ static void rank_row(const struct top_k_args *a, const char *x, int64_t step, ch
     }
 }
 
+GW_INLINE vu chosen(vu mask, vu a, vu b) { return (a & mask) | (b & ~mask); }
+
+/* Ranks n short rows at once, one in each lane, of elements of at most 4 bytes. Row c begins c * row_step
+ * elements from x, and its elements are `step` apart. Each of k passes moves the best of the rest to the
+ * front; equal keys keep their order.
+ */
+static void rank_lanes(const struct top_k_args *a, const char *x, int64_t n, int64_t row_step, int64_t step,
+                       char *values, int64_t *indices, int64_t result_step, void *scratch) {
+    const int64_t size = bytes_of(a->code), count = a->count, k = a->k;
+    vu *const keys = scratch, *const at = keys + count;
+    memset(keys, 0, (size_t)count * sizeof *keys);
+#define LOAD(type)                                                                                           \
+    for (int64_t i = 0; i < count; i++)                                                                      \
+        for (int64_t c = 0; c < n; c++)                                                                      \
+            ((uint32_t *)(keys + i))[c] = ((const type *)x)[c * row_step + i * step];                        \
+    break;
+    switch (size) {
+    case 1: LOAD(uint8_t)
+    case 2: LOAD(uint16_t)
+    default: LOAD(uint32_t)
+    }
+#undef LOAD
+    for (int64_t i = 0; i < count; i++) {
+        keys[i] = keys_of(keys[i], a->kind, a->code, a->largest);
+        at[i] = (vu){0} + (uint32_t)i;
+    }
+    for (int64_t done = 0; done < k; done++) {
+        vu best = keys[count - 1], best_at = at[count - 1];
+        for (int64_t i = count - 1; i > done; i--) {
+            const vu key = keys[i - 1], index = at[i - 1], rises = (vu)(best > key);
+            keys[i] = chosen(rises, key, best);
+            at[i] = chosen(rises, index, best_at);
+            best = chosen(rises, best, key);
+            best_at = chosen(rises, best_at, index);
+        }
+        at[done] = best_at;
+    }
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t c = 0; c < n; c++) {
+            const int64_t index = ((const uint32_t *)(at + i))[c], to = c * result_step + i * a->inner;
+            indices[to] = index;
+            memcpy(values + to * size, x + (c * row_step + index * step) * size, (size_t)size);
+        }
+}
+
 /* Copies columns of a matrix, whose rows are `inner` elements apart, to dense rows. */
 static void copy_columns(char *to, const char *x, int64_t columns, int64_t count, int64_t inner,
                          int64_t size) {
@@ -285,9 +330,29 @@ static void copy_columns(char *to, const char *x, int64_t columns, int64_t count
 #undef COPY
 }
 
+/* Ranks short rows in groups that fill the lanes. */
+static void rank_short_rows(const struct top_k_args *a, int64_t begin, int64_t end, void *const *buf,
+                            void *scratch) {
+    const int64_t size = bytes_of(a->code), count = a->count, inner = a->inner, k = a->k;
+    for (int64_t row = begin, rows; row < end; row += rows) {
+        const int64_t outer = row / inner, column = row % inner,
+                      together = inner == 1 ? end - row : inner - column;
+        rows = VL < together ? VL : together;
+        rows = rows < end - row ? rows : end - row;
+        const int64_t from = outer * count * inner + column, to = outer * k * inner + column;
+        rank_lanes(a, (const char *)buf[TOP_K_X] + from * size, rows, inner == 1 ? count : 1, inner,
+                   (char *)buf[TOP_K_VALUES] + to * size, (int64_t *)buf[TOP_K_INDICES] + to,
+                   inner == 1 ? k : 1, scratch);
+    }
+}
+
 GW_KERNEL(gw_top_k) {
     enum { MOST_COLUMNS = 16 };
     const struct top_k_args *a = top_k_args(arg);
+    if (bytes_of(a->code) <= 4 && a->count <= SHORT && a->k * a->count <= SHORT_STEPS && a->k > 0) {
+        rank_short_rows(a, begin, end, buf, scratch);
+        return 0;
+    }
     const int64_t size = bytes_of(a->code), count = a->count, inner = a->inner, k = a->k;
     char *const dense = scratch, *const entries = dense + (inner > 1 ? COLUMN_BYTES : 0);
     const int64_t fit = COLUMN_BYTES / (count * size + !count);

@@ -2,7 +2,8 @@
 
 A pass over the row keeps the elements above the k-th best so far. If these become too many, a radix selection
 cuts them to the k best and keeps their order. At the end, they are sorted by a radix sort from the lowest
-digit up, which is stable (Knuth, "The Art of Computer Programming", vol. 3, section 5.2.5).
+digit up, which is stable (Knuth, "The Art of Computer Programming", vol. 3, section 5.2.5). Short rows are
+ranked several at once, one in each lane of vectors, by k passes of a bubble sort (section 5.2.2).
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ _SPARE: Final = 256
 """The least space in addition to the k best elements: with more space, others are discarded less often."""
 _COLUMN_BYTES: Final = 2**18
 """The space for copies of strided rows: several that share cache lines are copied at once."""
+
+_SHORT: Final = 64
+"""The most elements of rows that are ranked in lanes."""
+_SHORT_STEPS: Final = 512
+"""The most steps of their passes: elements times k."""
 
 
 class Kind(IntEnum):
@@ -77,12 +83,22 @@ class TopK:
         """
         return _scratch(self.inner, self.k)
 
+    @property
+    def _is_short(self) -> bool:
+        if not isinstance(self.count, int) or not isinstance(self.k, int) or self.element_size > 4:
+            return False
+        return self.count <= _SHORT and self.count * self.k <= _SHORT_STEPS
+
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: a scan of the row, which is slow if its elements
         are strided, and a sort.
         """
+        rows = self.outer * self.inner
+        if self._is_short:
+            steps = floordiv(4 * self.count * self.k, isa.lanes)
+            return predict(Work(cycles=rows * (steps + 2 * self.count + 3 * self.k)), isa.machine)
         scan = self.count * (1 if self.inner == 1 else 5) + floordiv(self.count, 2)
-        return predict(Work(cycles=self.outer * self.inner * (scan + 80 * self.k)), isa.machine)
+        return predict(Work(cycles=rows * (scan + 80 * self.k)), isa.machine)
 
 
 def _scratch(inner: Dim, k: Dim) -> Dim:
@@ -115,6 +131,6 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 def header(isa: Isa) -> str:
     """The generated header of ``top_k.c``."""
     kinds = ", ".join(f"{kind.name} = {kind.value}" for kind in Kind)
-    return (
-        f"{ABI.c_text()}enum {{ {kinds} }};\n#define SPARE {_SPARE}\n#define COLUMN_BYTES {_COLUMN_BYTES}\n"
-    )
+    constants = {"SPARE": _SPARE, "COLUMN_BYTES": _COLUMN_BYTES, "SHORT": _SHORT, "SHORT_STEPS": _SHORT_STEPS}
+    defines = "".join(f"#define {name} {value}\n" for name, value in constants.items())
+    return f"{ABI.c_text()}enum {{ {kinds} }};\n{defines}"

@@ -78,13 +78,13 @@ class IOBinding:
         held(ortvalue, f"output {name!r}")
         self._outputs[name] = ortvalue
 
-    def run(self, serve: Callable[[list[str], Mapping[str, Any], Mapping[str, Array]], list[Any]]) -> None:
-        """Runs ``serve(names, feed, out)`` and copies outputs that it did not write to their memory, ``out``.
+    def run(self, run: Callable[[list[str], Mapping[str, Any], Mapping[str, Array]], list[Any]]) -> None:
+        """Calls ``run(names, feed, out)`` and copies outputs that it did not write to their memory, ``out``.
         Raises RuntimeError for memory that does not fit.
         """
         if not self._outputs:
             raise RuntimeError("At least one output should be requested: bind_output(name)")
-        found = serve(list(self._outputs), self._inputs, self._memory())
+        found = run(list(self._outputs), self._inputs, self._memory())
         bound = self._outputs.items()
         self._results = [_placed(name, v, target) for v, (name, target) in zip(found, bound, strict=True)]
 

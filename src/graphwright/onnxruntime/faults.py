@@ -13,15 +13,15 @@ from graphwright.session import type_text
 _REMEDY = "Please fix either the inputs/outputs or the model."
 
 
-def sentence(about: Signature, names: Sequence[str], feed: Mapping[str, Any]) -> str:
+def sentence(model: Signature, names: Sequence[str], feed: Mapping[str, Any]) -> str:
     """What ONNX Runtime says about the first fault of a run, and a line break; empty if it accepts the feed
     and the names of outputs.
     """
-    known = {arg.name: arg for arg in (*about.inputs, *about.overridable)}
+    known = {arg.name: arg for arg in (*model.inputs, *model.overridable)}
     found = [
         *(f"Invalid input name: {name}" for name in feed if name not in known),
         *filter(None, (_of_value(known[name], value) for name, value in feed.items() if name in known)),
-        *(f"Invalid output name:{name}" for name in names if name not in {arg.name for arg in about.outputs}),
+        *(f"Invalid output name:{name}" for name in names if name not in {arg.name for arg in model.outputs}),
     ]
     return f"{found[0]}\n" if found else ""
 

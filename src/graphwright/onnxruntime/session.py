@@ -24,7 +24,7 @@ from graphwright.onnxruntime.options import RunOptions, SessionOptions
 from graphwright.onnxruntime.profile import Profile
 from graphwright.onnxruntime.providers import ALL, AVAILABLE, warn_of_others
 from graphwright.onnxruntime.signature import ModelMetadata, NodeArg
-from graphwright.onnxruntime.sources import Source, serve
+from graphwright.onnxruntime.sources import Source, open_session_model
 from graphwright.onnxruntime.values import OrtValue, OrtValueVector, held
 from graphwright.records import replace
 from graphwright.runtime.events.task_calls import record_tasks
@@ -61,13 +61,13 @@ class InferenceSession:
         self._options = _compile_options(self._sess_options)
         try:
             with translated():
-                self._served = serve(source, self._sess_options, self._options)
+                self._opened = open_session_model(source, self._sess_options, self._options)
         except Fail as error:
             raise _about_libraries(error, self._sess_options.libraries()) from error.__cause__
-        self._model, self._about = self._served.model, self._served.about
+        self._model, self._signature = self._opened.model, self._opened.signature
         self._takes_arrays = all(spec.dtype is not STRING for spec in self._model.inputs)
-        self._names = [arg.name for arg in self._about.outputs]
-        self._required = [arg.name for arg in self._about.inputs]
+        self._names = [arg.name for arg in self._signature.outputs]
+        self._required = [arg.name for arg in self._signature.inputs]
         profiled = self._sess_options.enable_profiling
         self._profile = Profile(self._sess_options.profile_file_prefix) if profiled else None
         self._profiled_since = 0 if self._profile is None else self._profile.start
@@ -86,7 +86,7 @@ class InferenceSession:
         if isinstance(output_names, str):
             raise TypeError(f"output_names takes a sequence of names, not the text {output_names!r}")
         names = output_names if isinstance(output_names, list) else list(output_names or ())
-        with translated(lambda: sentence(self._about, names, input_feed)):
+        with translated(lambda: sentence(self._signature, names, input_feed)):
             return self._results(names or self._names, input_feed)
 
     def run_async(
@@ -162,22 +162,22 @@ class InferenceSession:
     @property
     def inputs_meta(self) -> list[NodeArg]:
         """The native session's name for :meth:`get_inputs`."""
-        return self._about.inputs
+        return self._signature.inputs
 
     @property
     def outputs_meta(self) -> list[NodeArg]:
         """The native session's name for :meth:`get_outputs`."""
-        return self._about.outputs
+        return self._signature.outputs
 
     @property
     def overridable_initializers(self) -> list[NodeArg]:
         """The native session's name for :meth:`get_overridable_initializers`."""
-        return self._about.overridable
+        return self._signature.overridable
 
     @property
     def model_meta(self) -> ModelMetadata:
         """The native session's name for :meth:`get_modelmeta`."""
-        return self._about.metadata
+        return self._signature.metadata
 
     # attributes of ONNX Runtime's Python class, which some scripts read
     _inputs_meta, _outputs_meta = inputs_meta, outputs_meta
@@ -211,19 +211,19 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         """The required inputs."""
-        return self._about.inputs
+        return self._signature.inputs
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs."""
-        return self._about.outputs
+        return self._signature.outputs
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """The initializers that feeds can replace."""
-        return self._about.overridable
+        return self._signature.overridable
 
     def get_modelmeta(self) -> ModelMetadata:
         """The metadata of the source model."""
-        return self._about.metadata
+        return self._signature.metadata
 
     def get_session_options(self) -> SessionOptions:
         """The options of the session."""
@@ -249,15 +249,15 @@ class InferenceSession:
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
         """The CPU's memory, for each input."""
-        return [CPU] * len(self._about.inputs)
+        return [CPU] * len(self._signature.inputs)
 
     def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
         """The CPU's memory, for each output."""
-        return [CPU] * len(self._about.outputs)
+        return [CPU] * len(self._signature.outputs)
 
     def get_input_epdevices(self) -> list[None]:
         """None for each input: graphwright describes no devices."""
-        return [None] * len(self._about.inputs)
+        return [None] * len(self._signature.inputs)
 
     def get_provider_graph_assignment_info(self) -> list[Any]:
         """Raises Fail: all nodes are the CPU's, and most are fused (``graphwright inspect`` shows them)."""
@@ -295,7 +295,7 @@ class InferenceSession:
 
     def _written(self, names: list[str], feed: Mapping[str, Any], out: Mapping[str, Array]) -> list[Any]:
         """The outputs named; those in ``out`` are written there if they fit, except in a profiled session."""
-        with translated(lambda: sentence(self._about, names, feed)):
+        with translated(lambda: sentence(self._signature, names, feed)):
             return self._results(names, feed, out)
 
     def _results(
@@ -313,7 +313,8 @@ class InferenceSession:
         """The form of the model for ``feed``, and the feed as it takes it."""
         feeds.require(self._required, self._model.inputs, feed)
         known = feeds.converted(self._model.inputs, feed)
-        model = self._served.form(feed, {name: getattr(value, "shape", ()) for name, value in known.items()})
+        shapes = {name: getattr(value, "shape", ()) for name, value in known.items()}
+        model = self._opened.variant(feed, shapes)
         return model, known if model is self._model else feeds.converted(model.inputs, known)
 
     def _profiled(self, profile: Profile, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:

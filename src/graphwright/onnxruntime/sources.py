@@ -34,7 +34,7 @@ DATA_SIZE: Final = "session.optimized_model_external_initializers_min_size_in_by
 
 
 @dataclass(frozen=True)
-class _Form:
+class _Variant:
     """Properties of feeds that ONNX Runtime allows but that the model does not declare."""
 
     fed: frozenset[str] = frozenset()
@@ -45,52 +45,52 @@ class _Form:
     """Inputs with axes that the model declares as scalars."""
 
 
-class Served:
-    """A model and its signature; for an ONNX file, also what is needed to compile other forms."""
+class SessionModel:
+    """A model and its signature; for an ONNX file, also what compiles variants of it for other feeds."""
 
     def __init__(
-        self, model: Model, about: Signature, options: Options, opened: Opened | None = None
+        self, model: Model, signature: Signature, options: Options, opened: Opened | None = None
     ) -> None:
-        self.model, self.about = model, about
+        self.model, self.signature = model, signature
         self._options, self._opened = options, opened
-        self._forms: dict[_Form, Model] = {_Form(): model}
+        self._variants: dict[_Variant, Model] = {_Variant(): model}
 
-    def form(self, given: Collection[str], shapes: Mapping[str, Sequence[int]]) -> Model:
-        """The model for a feed of inputs and initializers ``given``; compiled if it is the first of its kind.
+    def variant(self, given: Collection[str], shapes: Mapping[str, Sequence[int]]) -> Model:
+        """The model for a feed of inputs and initializers ``given``; compiled for the first feed of its kind.
 
         Raises NotImplemented for initializers of an .om.
         """
-        form = _Form(
-            frozenset(arg.name for arg in self.about.overridable if arg.name in given),
-            self._opened is not None and signature.breaks_names(self.about.inputs, shapes),
+        variant = _Variant(
+            frozenset(arg.name for arg in self.signature.overridable if arg.name in given),
+            self._opened is not None and signature.breaks_names(self.signature.inputs, shapes),
             frozenset() if self._opened is None else signature.fed_axes(self.model.inputs, shapes),
         )
-        if form not in self._forms:
-            self._forms[form] = self._compiled(form)
-        return self._forms[form]
+        if variant not in self._variants:
+            self._variants[variant] = self._compiled(variant)
+        return self._variants[variant]
 
-    def _compiled(self, form: _Form) -> Model:
+    def _compiled(self, variant: _Variant) -> Model:
         if self._opened is None:
             raise Unsupported("an .om file has its initializers inside: make the session from the ONNX file")
         proto = onnx.ModelProto()
         proto.CopyFrom(self._opened.model)
-        kept = [tensor for tensor in proto.graph.initializer if tensor.name not in form.fed]
+        kept = [tensor for tensor in proto.graph.initializer if tensor.name not in variant.fed]
         del proto.graph.initializer[:]
         proto.graph.initializer.extend(kept)
-        for info in proto.graph.input if form.apart else ():
+        for info in proto.graph.input if variant.apart else ():
             for dim in info.type.tensor_type.shape.dim:
                 dim.ClearField("dim_param")
-        for info in proto.graph.input if form.with_axes else ():
-            if info.name in form.with_axes:
+        for info in proto.graph.input if variant.with_axes else ():
+            if info.name in variant.with_axes:
                 info.type.tensor_type.ClearField("shape")
         return gw.compile(Opened(proto, self._opened.files, Module()), options=self._options)
 
 
-def serve(source: Source, given: SessionOptions, options: Options) -> Served:
+def open_session_model(source: Source, given: SessionOptions, options: Options) -> SessionModel:
     """Compiles or loads ``source``. Raises GraphwrightError and NotImplemented."""
     if holds_package(source):
         model = gw.load(source, options=options)
-        return Served(model, signature.of_package(model), options)
+        return SessionModel(model, signature.of_package(model), options)
     folder = Path.cwd() if isinstance(source, bytes) else None
     opened = open_model(source, options.external_data or folder)
     override(opened.model, given.overrides())
@@ -99,7 +99,7 @@ def serve(source: Source, given: SessionOptions, options: Options) -> Served:
     if given.optimized_model_filepath:
         _write(source, given)
     needed = about.overridable or signature.shares_names(about.inputs) or signature.has_scalars(model.inputs)
-    return Served(model, about, options, opened if needed else None)
+    return SessionModel(model, about, options, opened if needed else None)
 
 
 def override(proto: onnx.ModelProto, given: Overrides) -> None:

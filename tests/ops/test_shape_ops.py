@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import graphwright as gw
 from graphwright.errors import ModelError
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module, Value
@@ -30,6 +31,7 @@ from graphwright.ops.core.tile import Tile
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.space_to_depth import SpaceToDepth
+from tests.executables import host_program
 
 from .peer import RefusedError, compare, imported
 
@@ -231,6 +233,30 @@ def test_slice_is_numpys_from_an_element(data: st.DataObject) -> None:
     lows, highs, steps = (vector(*column) for column in zip(*rows, strict=True))
     (y,) = imported("Slice", [x, lows, highs, vector(*axes), steps], {}, 13)
     np.testing.assert_array_equal(y, x[tuple(where)])
+
+
+@pytest.mark.parametrize("low", [None, 0, -2, 1])
+@pytest.mark.parametrize("high", [None, 2**63 - 1, 2, -1])
+@pytest.mark.parametrize("step", [1, 2, -1, -3])
+def test_bounds_that_are_computed_at_run_time(low: int | None, high: int | None, step: int) -> None:
+    """A bound that is None is an input; none of the slices runs in Python."""
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ["N", 2])
+    given = {"low": low, "high": high}
+    bounds = [
+        b.input(name, "i64", [1]) if value is None else np.array([value]) for name, value in given.items()
+    ]
+    b.output("y", b.slice(x, bounds[0], bounds[1], np.array([0]), np.array([step])))
+    model = b.compile()
+    for size, first, last in [(5, 1, 3), (5, -4, -1), (3, 4, 9), (4, -9, 2), (0, 0, 1), (5, 3, -9)]:
+        array = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
+        feed = {"x": array, "low": np.array([first]), "high": np.array([last])}
+        feed = {name: value for name, value in feed.items() if given.get(name) is None}
+        start = onnx_start(first if low is None else low, size, step)
+        expected = array[start : last if high is None else high : step]
+        np.testing.assert_array_equal(model.run(feed)["y"], expected)
+    program = host_program(model.package)
+    assert not any(step.op.startswith("Slice") for step in (program.hosts() if program else ()))
 
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

@@ -23,6 +23,7 @@ from graphwright.ir.types import DType, TensorType
 from graphwright.ops.control.case import Case
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import Loop
+from graphwright.ops.core.bind_size import BindSize
 
 ops.load()
 
@@ -70,7 +71,7 @@ class Evaluator:
     """Runs graphs on the references of their ops; ``reports`` are what the effects left, in order."""
 
     module: Module
-    sizes: Mapping[str, int]
+    sizes: dict[str, int]
     reports: Reports = dataclasses.field(default_factory=list)
 
     def graph(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
@@ -95,6 +96,8 @@ class Evaluator:
             types = [TensorType(v.type.dtype, self._bound(v.type.shape)) for v in node.outputs]
             loop = self.bound(node.op)
             return loop.repeat(lambda k, given: self.region(node.regions[k], given), arrays, types)
+        if isinstance(node.op, BindSize):
+            self.sizes.setdefault(node.op.size, int(np.asarray(arrays[0])))
         if isinstance(node.op, TestPrint):
             self.reports.append((node.op.label, np.asarray(arrays[0])))
         with np.errstate(all="ignore"):

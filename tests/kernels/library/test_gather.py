@@ -41,6 +41,32 @@ def test_gather_is_numpys_take(
         np.testing.assert_array_equal(out, np.take(src, indices, axis=1))
 
 
+@each_isa
+@given(
+    dtype=st.sampled_from(DTYPES),
+    index_dtype=st.sampled_from([np.int32, np.int64]),
+    outer=st.sampled_from([1, 3]),
+    first=st.integers(-19, 18),
+    count=st.integers(1, 19),
+    swapped=st.booleans(),
+)
+@few()
+def test_gather_of_consecutive_elements(
+    isa: Isa, dtype: type, index_dtype: type, outer: int, first: int, count: int, swapped: bool
+) -> None:
+    src = guard(random(np.random.default_rng(3), (outer, 19, 1), dtype))
+    indices = guard(np.minimum(np.arange(first, first + count), 18).astype(index_dtype))
+    if swapped and count > 3:
+        indices[[1, 2]] = indices[[2, 1]]
+    out = guard(np.empty((outer, count, 1), dtype))
+    spec = gather_spec(src, indices, out)
+    for chunks in chunkings(spec.grid):
+        out[...] = 99
+        arrays = [src, indices, out]
+        assert call(load(gather, isa).gw_gather, arrays, spec.args, spec.grid, 0, chunks=chunks) == 0
+        np.testing.assert_array_equal(out, np.take(src, indices, axis=1))
+
+
 def gather_spec(src: AnyArray, indices: AnyArray, out: AnyArray) -> gather.Gather:
     outer, axis, inner = src.shape
     strides = (out.shape[1] * inner, inner, axis * inner, inner)

@@ -25,6 +25,25 @@ static int64_t index_at(const struct gather_args *a, const void *indices, int64_
     return index < 0 ? index + a->axis : index;
 }
 
+/* Whether indices [first, last) are consecutive positions of the axis. */
+static int are_consecutive(const struct gather_args *a, const void *indices, int64_t first, int64_t last) {
+    const int64_t from = index_at(a, indices, first), to = index_at(a, indices, last - 1);
+    if (from < 0 || from >= a->axis || to < 0 || to >= a->axis || to - from != last - 1 - first)
+        return 0;
+    const int64_t count = last - first;
+    uint64_t others = 0;
+    if (a->index_size == 4) {
+        const int32_t *index = (const int32_t *)indices + first;
+        for (int64_t k = 0; k < count; k++)
+            others |= (uint64_t)((int64_t)index[k] - index[0] - k);
+    } else {
+        const int64_t *index = (const int64_t *)indices + first;
+        for (int64_t k = 0; k < count; k++)
+            others |= (uint64_t)index[k] - (uint64_t)index[0] - (uint64_t)k;
+    }
+    return !others;
+}
+
 /* Gathers slices of one element: elements [first, last) of the result. */
 static int32_t gather_elements(const struct gather_args *a, void *const *buf, int64_t first, int64_t last,
                                void *scratch) {
@@ -33,8 +52,10 @@ static int32_t gather_elements(const struct gather_args *a, void *const *buf, in
         const int64_t o = at / count, k = at % count, stop = count - k < last - at ? count : k + last - at;
         char *dst = (char *)buf[GATHER_DST] + o * a->dst_outer * size;
         const char *src = (const char *)buf[GATHER_SRC] + o * a->src_outer * size;
-        if (!PICK[size_index(size)](dst, a->dst * size, src, a->src * size, buf[GATHER_INDICES],
-                                    a->index_size, a->axis, k, stop))
+        if (a->src == 1 && a->dst == 1 && are_consecutive(a, buf[GATHER_INDICES], k, stop))
+            move_run(dst + k * size, src + index_at(a, buf[GATHER_INDICES], k) * size, (stop - k) * size);
+        else if (!PICK[size_index(size)](dst, a->dst * size, src, a->src * size, buf[GATHER_INDICES],
+                                         a->index_size, a->axis, k, stop))
             return refuse(scratch, buf[GATHER_INDICES], a->index_size, k, stop, -a->axis, a->axis - 1);
         at += stop - k;
     }

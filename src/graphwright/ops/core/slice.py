@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
 
+from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
+from graphwright.ir.interfaces.bounded_form import BoundedForm
 from graphwright.ir.interfaces.moved_axes import AxisSlice, MovesAxes
 from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
 from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.binary import Add, Less, Max, Min, Mul, Sub
+from graphwright.ops.core.bind_size import bind_symbol
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import need_sizes, rank_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.range import Range, scalar_of
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import carried, known_dims, known_ints, length_of, not_negative, number
+from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.where import Where
 
 TO_THE_END = 2**31 - 1
 """A bound of at least this magnitude means the end of the axis, or its beginning, for every size. With such a
@@ -28,7 +38,7 @@ step, at most one element is selected.
 
 
 @op("Slice")
-class Slice(MovesAxes, PaddingRule, Op):
+class Slice(BoundedForm, MovesAxes, PaddingRule, Op):
     """``x[starts[k]:ends[k]:steps[k]]`` along each of ``axes``; negative bounds count from the end, as in
     NumPy.
 
@@ -88,6 +98,33 @@ class Slice(MovesAxes, PaddingRule, Op):
         sliced = {at.axis(axis, x.rank) for axis in given if isinstance(axis, int)}
         return tuple(at.symbols.fresh("sliced") if k in sliced else dim for k, dim in enumerate(x.shape))
 
+    def bounded_form(
+        self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value
+    ) -> Value | None:
+        """Binds each size to the number of elements between the bounds, and gathers these elements."""
+        x, *bounds = inputs
+        length = length_of(b.fact(bounds[0])) if bounds else None
+        if not isinstance(length, int) or not x.type.dtype.bits or gives[0].shape is None:
+            return None
+        facts = [b.fact(value) for value in bounds]
+        axes = _or_default(facts, 2, tuple(range(length)))
+        steps = _or_default(facts, 3, (1,) * length)
+        if axes is None or steps is None:
+            return None
+        starts, ends = known_ints(facts[0]), known_ints(facts[1])
+        for k, (axis, step) in enumerate(zip(axes, map(_bounded, steps), strict=True)):
+            size, dim = gives[0].dims[axis], x.type.dims[axis]
+            start, end = (as_dtype(b, b(Gather(0), each, b.const(k, I64)), I64) for each in bounds[:2])
+            first, count = _computed_range(b, scalar_of(b, dim), start, end, step)
+            bind_symbol(b, size, count)
+            if step == 1 and starts is not None and starts[k] == 0:
+                x, _ = b(Split(2, axis, (size, dim - size)), x)
+            elif step == 1 and ends is not None and ends[k] >= TO_THE_END:
+                _, x = b(Split(2, axis, (dim - size, size)), x)
+            else:
+                x = b(Gather(axis), x, b(Add(), first, _scaled(b, b(Range((0, size, 1))), Mul(), step)))
+        return x
+
     def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type and all(step > 0 for step in self.steps) else None
 
@@ -134,6 +171,23 @@ def clamped_range(size: int, start: int, end: int, step: int) -> tuple[int, int]
     first = min(max(start + size * (start < 0), 0), last)
     stop = min(max(end + size * (end < 0), -1 if step < 0 else 0), last)
     return first, max(0, -((first - stop) // step))
+
+
+def _computed_range(b: Builder, dim: Value, start: Value, end: Value, step: int) -> tuple[Value, Value]:
+    """:func:`clamped_range` for i64 scalars that are computed at run time."""
+    zero, minus_one = b.const(0, I64), b.const(-1, I64)
+    last, low = (b(Add(), dim, minus_one), minus_one) if step < 0 else (dim, zero)
+    start, end = (b(Where(), b(Less(), bound, zero), b(Add(), bound, dim), bound) for bound in (start, end))
+    first, stop = b(Min(), b(Max(), start, zero), last), b(Min(), b(Max(), end, low), last)
+    span = b(Sub(), first, stop) if step < 0 else b(Sub(), stop, first)
+    whole = span if abs(step) == 1 else b(Add(), span, b.const(abs(step) - 1, I64))
+    return first, _scaled(b, b(Max(), whole, zero), Div(), abs(step))
+
+
+def _scaled(b: Builder, x: Value, op: Op, factor: int) -> Value:
+    """``x``, multiplied or divided by ``factor``."""
+    result: Value = x if factor == 1 else b(op, x, b.const(factor, I64))
+    return result
 
 
 def sliced_range(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:

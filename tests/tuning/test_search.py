@@ -17,7 +17,7 @@ from graphwright.option_files.tuning_records import Measured, Times, Workloads
 from graphwright.records import replace
 from graphwright.runtime.executor import NoFastPath
 from graphwright.tuning.interval import LOOKS, interval, rank
-from graphwright.tuning.paired_timing import Part, Timed, compare, is_gain
+from graphwright.tuning.paired_timing import ChangedTasks, Timed, compare, is_gain
 from graphwright.tuning.search import Search
 from graphwright.tuning.trial import Trial, closure, number_nodes, numbers_in
 from tests.fusion.support import module_of
@@ -64,7 +64,7 @@ def noisy(*means: float, seed: int = 0) -> Callable[[], Sequence[float]]:
 
 
 def in_turns(before: Timed, after: Timed, tasks: int) -> dict[str, Times]:
-    parts = {str(k): Part([k], [k]) for k in range(tasks)}
+    parts = {str(k): ChangedTasks([k], [k]) for k in range(tasks)}
     return compare(before, after, parts, lambda name: True, MINUTE, time.perf_counter() + MINUTE)
 
 
@@ -82,7 +82,7 @@ def test_a_gain_below_three_percent_is_ignored() -> None:
 
 
 def test_without_time_nothing_is_found() -> None:
-    side, part = timed(lambda: [1.0]), Part([0], [0])
+    side, part = timed(lambda: [1.0]), ChangedTasks([0], [0])
     assert compare(side, side, {"a": part}, lambda name: True, MINUTE, time.perf_counter() - 1) == {}
 
 

@@ -58,7 +58,7 @@ def tune(units: Sequence[Unit], options: Options, observe: Observer) -> Options:
     learned: dict[str, Measured] = {}
     end = time.perf_counter() + options.tune
     for number, unit in enumerate(units):
-        if missing := unbound_sizes(unit.module.main.inputs, options.sizes_to_tune):
+        if missing := sizes_not_given(unit.module.main.inputs, options.sizes_to_tune):
             log.info("tuning: a program with dynamic dimensions %s is not measured", ", ".join(missing))
             continue
         draft = Snapshot(unit, options)
@@ -118,7 +118,7 @@ class Snapshot:
         return passes[:first], passes[first:]
 
 
-def unbound_sizes(values: Sequence[Value], sizes: Mapping[str, int]) -> list[str]:
+def sizes_not_given(values: Sequence[Value], sizes: Mapping[str, int]) -> list[str]:
     """Names of the symbolic sizes of ``values`` that ``sizes`` does not give."""
     return sorted(
         {name for value in values for dim in value.type.dims for name in names_in(dim)} - sizes.keys()
@@ -131,13 +131,13 @@ def _require_sizes(units: Sequence[Unit], sizes: Mapping[str, int]) -> None:
     run time.
     """
     inputs = [(unit.is_simplified, unit.module.main.inputs) for unit in units]
-    if not all(unbound_sizes(values, sizes) for _, values in inputs):
+    if not all(sizes_not_given(values, sizes) for _, values in inputs):
         return
     faults = Collector(ModelError)
     for is_simplified, values in inputs:
         for value in values if is_simplified else ():
-            if unbound_sizes((value,), sizes):
-                wanted = ",".join(f"{name}=..." for name in unbound_sizes(values, sizes))
+            if sizes_not_given((value,), sizes):
+                wanted = ",".join(f"{name}=..." for name in sizes_not_given(values, sizes))
                 message = f"input {value.name!r} has type {value.type}, but tuning needs known sizes"
                 hint = (
                     f"give them, as in tune_sizes={wanted!r} (--tune-sizes {wanted}), or all sizes as shapes"

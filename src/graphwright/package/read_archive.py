@@ -16,7 +16,13 @@ from typing import BinaryIO
 
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.package.parallel_fill import fill_in_threads
-from graphwright.package.zip_directory import LOCAL_HEADER, Entry, directory_in, entries_in, ranges_of
+from graphwright.package.zip_directory import (
+    LOCAL_HEADER,
+    DirectoryEntry,
+    directory_in,
+    entries_in,
+    ranges_of,
+)
 from graphwright.support.file_kinds import HEAD, PACKAGE, ZIP, FileKind, kind_of, kind_of_file
 
 _PAGE = 4096
@@ -181,7 +187,7 @@ def _find_holes(file: int, memory: memoryview, later: Chosen) -> dict[str, _Span
     return _holes(list(entries_in(memory)), later, size)
 
 
-def _holes(entries: Sequence[Entry], later: Chosen, size: int) -> dict[str, _Span]:
+def _holes(entries: Sequence[DirectoryEntry], later: Chosen, size: int) -> dict[str, _Span]:
     """The byte ranges of the members of ``later``, by name, without a page for the header of each."""
     holes: dict[str, _Span] = {}
     for entry in entries:

@@ -24,7 +24,7 @@ LARGE = 0xFFFFFFFF
 _NAME = re.compile(r"[A-Za-z0-9_]+(?:[./][A-Za-z0-9_]+)*")
 
 
-class Entry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """A member as the central directory states it."""
 
     name: str
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
     offset: int
 
 
-def entries_in(data: memoryview) -> Iterator[Entry]:
+def entries_in(data: memoryview) -> Iterator[DirectoryEntry]:
     """The entries of the central directory. Raises ValueError or struct.error if it is malformed."""
     count, start, stop = directory_in(data)
     for _ in range(count):
@@ -49,7 +49,7 @@ def entries_in(data: memoryview) -> Iterator[Entry]:
         text = bytes(data[name_start : name_start + name]).decode("latin-1")
         fields = bytes(data[name_start + name : name_start + name + extra])
         size, stored, offset = _full((size, stored, offset), fields)
-        yield Entry(text, flags, method, stored, size, offset)
+        yield DirectoryEntry(text, flags, method, stored, size, offset)
     if start != stop:
         raise ValueError("its directory is damaged")
 
@@ -99,7 +99,7 @@ def _full(numbers: tuple[int, ...], extra: bytes) -> Iterator[int]:
         yield number
 
 
-def ranges_of(entries: Sequence[Entry], data: memoryview) -> dict[str, tuple[int, int]]:
+def ranges_of(entries: Sequence[DirectoryEntry], data: memoryview) -> dict[str, tuple[int, int]]:
     """Start and size of the members by name. Raises ValueError if they overlap or are invalid."""
     ranges: dict[str, tuple[int, int]] = {}
     for entry in entries:
@@ -115,7 +115,7 @@ def ranges_of(entries: Sequence[Entry], data: memoryview) -> dict[str, tuple[int
     return ranges
 
 
-def _range(entry: Entry, data: memoryview) -> tuple[int, str]:
+def _range(entry: DirectoryEntry, data: memoryview) -> tuple[int, str]:
     """The offset of a member's bytes, and what is wrong with the member, or an empty text."""
     name = entry.name
     if not name.isascii() or not _NAME.fullmatch(name):

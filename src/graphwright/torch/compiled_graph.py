@@ -265,7 +265,7 @@ def _forgetter(graph: weakref.ref[CompiledGraph], key: tuple[int, ...]) -> Calla
     return forget
 
 
-class Part(torch.nn.Module):
+class SubgraphModule(torch.nn.Module):
     """A compiled subgraph as a submodule of its graph."""
 
     def __init__(self, graph: CompiledGraph, single: bool) -> None:

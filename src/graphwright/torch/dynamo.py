@@ -15,7 +15,7 @@ from graphwright.frontends.torch.graph import ReadGraph, read_graph
 from graphwright.frontends.torch.hints import drop_hints, refuse_split_groups
 from graphwright.frontends.torch.partition import partition
 from graphwright.torch.captured import current_backend
-from graphwright.torch.compiled_graph import CompiledGraph, Part
+from graphwright.torch.compiled_graph import CompiledGraph, SubgraphModule
 from graphwright.torch.eager_graph import EagerGraph, NanCheck
 from graphwright.torch.metadata import is_plain, parameters
 from graphwright.torch.reports import Break, GraphReport, record
@@ -92,7 +92,7 @@ def _executor(
         read = read_graph(part.graph, part)
         if not read.unsupported:  # otherwise its arguments cannot be fed, and PyTorch runs it
             compiled = CompiledGraph(part, read, settings.options, frozenset(), report)
-            setattr(graph, name, Part(compiled, single))
+            setattr(graph, name, SubgraphModule(compiled, single))
     return graph
 
 

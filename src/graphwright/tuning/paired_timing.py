@@ -56,7 +56,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Part:
+class ChangedTasks:
     """The tasks of the program before a change, and the tasks after it that compute the same."""
 
     before: Sequence[int]
@@ -76,7 +76,7 @@ def is_clear(times: Times) -> bool:
 def compare(
     before: Timed,
     after: Timed,
-    parts: Mapping[str, Part],
+    parts: Mapping[str, ChangedTasks],
     awaited: Callable[[str], bool],
     seconds: float,
     end: float,
@@ -117,7 +117,9 @@ def _block(sides: tuple[Timed, Timed], rounds: int) -> tuple[Array, Array]:
     return np.min(taken[0], axis=0), np.min(taken[1], axis=0)
 
 
-def _add(samples: Mapping[str, list[float]], parts: Mapping[str, Part], block: tuple[Array, Array]) -> None:
+def _add(
+    samples: Mapping[str, list[float]], parts: Mapping[str, ChangedTasks], block: tuple[Array, Array]
+) -> None:
     before, after = block
     for name, part in parts.items():
         sums = int(before[list(part.before)].sum()), int(after[list(part.after)].sum())

@@ -18,7 +18,7 @@ from graphwright.ir.arrays import np
 from graphwright.option_files.tuning_records import Measured, Times, Workloads
 from graphwright.records import dataclass, field, replace
 from graphwright.support.spelling import counted
-from graphwright.tuning.paired_timing import Part, compare, is_gain
+from graphwright.tuning.paired_timing import ChangedTasks, compare, is_gain
 from graphwright.tuning.trial import Trial, closure, numbers_in, part_of
 
 SHORT: Final = 0.003
@@ -211,7 +211,7 @@ class Search:
             if choice.workload in changed:
                 nodes[choice.workload] = nodes.get(choice.workload, frozenset()) | numbers_in(choice.nodes)
         parts = {name: part_of(first, last, closure(first, last, each)) for name, each in nodes.items()}
-        whole = Part(first.whole, last.whole)
+        whole = ChangedTasks(first.whole, last.whole)
         seconds = self.end - time.perf_counter()
         found = compare(
             first.timed, last.timed, {**parts, WHOLE: whole}, lambda name: True, seconds, self.end

@@ -9,7 +9,7 @@ from typing import Final
 from graphwright.cost.choices import Choice
 from graphwright.ir.graph import Module
 from graphwright.records import dataclass
-from graphwright.tuning.paired_timing import Part, Timed
+from graphwright.tuning.paired_timing import ChangedTasks, Timed
 
 _MARK: Final = "\x1f"
 """Delimits the number of a node in the names of its sources; names of models never contain it."""
@@ -60,6 +60,6 @@ def closure(before: Trial, after: Trial, numbers: frozenset[int]) -> frozenset[i
     return reached
 
 
-def part_of(before: Trial, after: Trial, numbers: frozenset[int]) -> Part:
+def part_of(before: Trial, after: Trial, numbers: frozenset[int]) -> ChangedTasks:
     """The tasks of both programs for the nodes ``numbers``, which are a :func:`closure`."""
-    return Part(before.tasks_of(numbers), after.tasks_of(numbers))
+    return ChangedTasks(before.tasks_of(numbers), after.tasks_of(numbers))

@@ -9,7 +9,7 @@ import pytest
 
 from graphwright.ir.loops.nodes import Loop
 from graphwright.ir.loops.text import parse_kernel
-from graphwright.targets.cpu.c.distribution import BLOCK, Part, distributed
+from graphwright.targets.cpu.c.distribution import BLOCK, DistributedLoop, distributed
 from graphwright.targets.cpu.emit import emit
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.harness import RUNNABLE
@@ -36,7 +36,7 @@ kernel swapped(x: f32[n], y: f32[n]) sizes(n) {
 SIZES = (0, 1, 15, 16, 17, 16 * BLOCK - 1, 16 * BLOCK, 16 * BLOCK + 1, 16 * BLOCK + 47, 5003)
 
 
-def parts_of(body: str, dtype: str = "f32") -> tuple[Part, ...]:
+def parts_of(body: str, dtype: str = "f32") -> tuple[DistributedLoop, ...]:
     kernel = parse_kernel(
         f"kernel k(x: {dtype}[n], r: {dtype}[n], y: {dtype}[n]) sizes(n) {{ vector v < n {{\n{body}\n}} }}"
     )

@@ -13,7 +13,7 @@ APART = "no bands"
 
 
 @dataclass(frozen=True)
-class Part:
+class BandedRange:
     """Stages ``begin`` to ``end`` of a chain, which run in bands of ``rows`` rows of the last result."""
 
     begin: int
@@ -26,32 +26,32 @@ class Part:
 
 def alternatives_of(
     isa: Isa, stages: Sequence[Stage], predicted: Sequence[slice]
-) -> dict[str, tuple[Part, ...]]:
+) -> dict[str, tuple[BandedRange, ...]]:
     """The alternatives by name, ``predicted`` first: no bands, all stages in bands, bands of half and twice
     as many rows.
     """
-    parts = [_part(isa, stages, part.start, part.stop) for part in predicted]
+    chosen = [_banded(isa, stages, each.start, each.stop) for each in predicted]
     begins = range(0, len(stages) - 1, MOST_STAGES)
-    every = [_part(isa, stages, begin, min(begin + MOST_STAGES, len(stages))) for begin in begins]
+    every = [_banded(isa, stages, begin, min(begin + MOST_STAGES, len(stages))) for begin in begins]
     alternatives = (
-        parts,
+        chosen,
         (),
         every,
-        [_of_rows(stages, part, -(-part.rows // 2)) for part in parts],
-        [_of_rows(stages, part, 2 * part.rows) for part in parts],
+        [_of_rows(stages, each, -(-each.rows // 2)) for each in chosen],
+        [_of_rows(stages, each, 2 * each.rows) for each in chosen],
     )
     return {", ".join(map(str, each)) or APART: tuple(each) for each in alternatives}
 
 
-def _part(isa: Isa, stages: Sequence[Stage], begin: int, end: int) -> Part:
+def _banded(isa: Isa, stages: Sequence[Stage], begin: int, end: int) -> BandedRange:
     rows = rows_of_band(isa, stages[begin:end])
     assert isinstance(rows, int)
-    return Part(begin, end, rows)
+    return BandedRange(begin, end, rows)
 
 
-def _of_rows(stages: Sequence[Stage], part: Part, rows: int) -> Part:
-    """``part`` in bands of about ``rows`` rows, of nearly equal size."""
-    height = stages[part.end - 1].sizes.oh
+def _of_rows(stages: Sequence[Stage], banded: BandedRange, rows: int) -> BandedRange:
+    """``banded`` in bands of about ``rows`` rows, of nearly equal size."""
+    height = stages[banded.end - 1].sizes.oh
     assert isinstance(height, int)
     count = -(-height // min(max(rows, 1), height))
-    return Part(part.begin, part.end, -(-height // count))
+    return BandedRange(banded.begin, banded.end, -(-height // count))

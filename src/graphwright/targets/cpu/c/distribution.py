@@ -25,7 +25,7 @@ _LONG: Final = FUNCTIONS["exp"]
 
 
 @dataclass(frozen=True)
-class Part:
+class DistributedLoop:
     """The statements of one loop. It reads values of earlier loops, and stores those
     that later loops read.
     """
@@ -35,7 +35,7 @@ class Part:
     keeps: tuple[str, ...] = ()
 
 
-def distributed(body: Sequence[Statement]) -> tuple[Part, ...]:
+def distributed(body: Sequence[Statement]) -> tuple[DistributedLoop, ...]:
     """The loops that ``body`` is split into, in order; empty if it stays one loop. Each loop computes the
     expensive functions of one depth, the number of expensive functions before them. Values of depth 0 are
     recomputed in each loop that reads them. The last loop has all stores, as a result may overwrite an
@@ -60,7 +60,9 @@ def distributed(body: Sequence[Statement]) -> tuple[Part, ...]:
     )
 
 
-def _part(statements: Sequence[Let | Store], depth: Mapping[str, int], number: int, last: int) -> Part:
+def _part(
+    statements: Sequence[Let | Store], depth: Mapping[str, int], number: int, last: int
+) -> DistributedLoop:
     """Loop ``number`` of ``last``: the statements of this depth, and those of depth 0 that they need."""
     chosen: list[Let | Store] = []
     needed: set[str] = set()
@@ -70,7 +72,7 @@ def _part(statements: Sequence[Let | Store], depth: Mapping[str, int], number: i
             chosen.append(statement)
             needed |= _names(statement)
     reads = sorted(name for name in needed if 0 < depth.get(name, 0) < number)
-    return Part(tuple(reversed(chosen)), tuple(reads))
+    return DistributedLoop(tuple(reversed(chosen)), tuple(reads))
 
 
 def _loaded(statements: Sequence[Statement]) -> set[str]:

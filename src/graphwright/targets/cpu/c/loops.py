@@ -12,7 +12,7 @@ from graphwright.ir.types import BOOL, F32
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.c.accumulate import Accumulations, Partial
 from graphwright.targets.cpu.c.analysis import lanes_of, rows_inside, stores_may_wait, unrolling
-from graphwright.targets.cpu.c.distribution import BLOCK, Part, distributed
+from graphwright.targets.cpu.c.distribution import BLOCK, DistributedLoop, distributed
 from graphwright.targets.cpu.c.dtypes import lane_dtype
 from graphwright.targets.cpu.c.prefetch import LINE, Prefetch
 from graphwright.targets.cpu.c.scope import Lanes, Value, c_name
@@ -184,7 +184,9 @@ class Loops(Accumulations):
                     at = self.access(each.buffer, each.index)
                     self.line(f"__builtin_prefetch({at.pointer}, {int(each.is_written)});")
 
-    def distributed_steps(self, loop: Loop, parts: Sequence[Part], axis: str, steps: str, width: int) -> None:
+    def distributed_steps(
+        self, loop: Loop, parts: Sequence[DistributedLoop], axis: str, steps: str, width: int
+    ) -> None:
         """Emits ``steps`` whole vectors, ``width`` apart, in blocks: each of ``parts`` is a loop over a
         block.
         """
@@ -210,7 +212,7 @@ class Loops(Accumulations):
                             self.scope.names[loop.axis] = position
                             self.part_step(part, {name: f"{kept[name]}[{number}]" for name in kept})
 
-    def part_step(self, part: Part, kept: Mapping[str, str]) -> None:
+    def part_step(self, part: DistributedLoop, kept: Mapping[str, str]) -> None:
         """Emits one vector of ``part``; ``kept``: the addresses of values that are passed between loops."""
         with self.block(""):
             for name in part.reads:

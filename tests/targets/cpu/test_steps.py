@@ -10,7 +10,7 @@ import pytest
 
 from graphwright.ir.types import F32, F64, I16, I64, U8, DType
 from graphwright.targets.cpu.c.dtypes import C_TYPES
-from graphwright.targets.cpu.c.strided_loads import SMALL_STEPS
+from graphwright.targets.cpu.c.helpers.strided_loads import SMALL_STEPS
 from graphwright.targets.cpu.c.support import Support
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.toolchain import compile_shared

@@ -12,7 +12,7 @@ from typing import Final
 
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.types import BOOL, I32, U8, U16, DType
-from graphwright.targets.cpu.c.small_dtypes import SMALL_FLOATS
+from graphwright.targets.cpu.c.helpers.small_dtypes import SMALL_FLOATS
 
 C_TYPES: Final[dict[str, str]] = {
     "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",

@@ -11,7 +11,7 @@ from typing import Final
 
 from graphwright.ir.types import BOOL, I32, U8, U32, DType
 from graphwright.targets.cpu.c.dtypes import C_TYPES, stored_dtype
-from graphwright.targets.cpu.c.small_dtypes import SMALL_HELPERS
+from graphwright.targets.cpu.c.helpers.small_dtypes import SMALL_HELPERS
 from graphwright.targets.cpu.c.support import Support
 
 HALF_HELPERS: Final = {

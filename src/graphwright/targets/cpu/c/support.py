@@ -10,13 +10,13 @@ from typing import Final
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.types import DTYPES, F32, F64, I32, DType
 from graphwright.targets.cpu.c.dims import DIM_HELPERS
-from graphwright.targets.cpu.c.doubles import DOUBLES
 from graphwright.targets.cpu.c.dtypes import C_TYPES
-from graphwright.targets.cpu.c.exponentials_v3 import EXPONENTIALS_V3
-from graphwright.targets.cpu.c.halves import HALVES, halves
-from graphwright.targets.cpu.c.polynomials import POLYNOMIALS
-from graphwright.targets.cpu.c.scalars import SCALAR_HELPERS
-from graphwright.targets.cpu.c.vectors import vector_template
+from graphwright.targets.cpu.c.helpers.doubles import DOUBLES
+from graphwright.targets.cpu.c.helpers.exponentials_v3 import EXPONENTIALS_V3
+from graphwright.targets.cpu.c.helpers.halves import HALVES, halves
+from graphwright.targets.cpu.c.helpers.polynomials import POLYNOMIALS
+from graphwright.targets.cpu.c.helpers.scalars import SCALAR_HELPERS
+from graphwright.targets.cpu.c.helpers.vectors import vector_template
 from graphwright.targets.cpu.isa import Isa
 
 _BY_VECTOR: Final = {F32: POLYNOMIALS.keys() | EXPONENTIALS_V3.keys(), F64: DOUBLES.keys()}

@@ -31,10 +31,10 @@ from graphwright.targets.cpu.c.analysis import (
 from graphwright.targets.cpu.c.arithmetic import Arithmetic
 from graphwright.targets.cpu.c.dims import affine_in, depends, strides_of
 from graphwright.targets.cpu.c.dtypes import C_TYPES, check_dtype, lane_dtype, stored_dtype
+from graphwright.targets.cpu.c.helpers.strided_loads import SMALL_STEPS
 from graphwright.targets.cpu.c.lines import operand
 from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.scope import Access, Value, Variable
-from graphwright.targets.cpu.c.strided_loads import SMALL_STEPS
 
 
 class Values(Arithmetic):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphwright.targets.cpu.c.horner import horner
+from graphwright.targets.cpu.c.helpers.horner import horner
 
 _LN2: Final = ("0.693147182f", "-1.90465421e-9f")
 _LOGARITHM: Final = horner(

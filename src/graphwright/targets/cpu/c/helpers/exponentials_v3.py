@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphwright.targets.cpu.c.horner import horner
+from graphwright.targets.cpu.c.helpers.horner import horner
 
 _EXPONENTIAL: Final = horner("r", "0.5f", "0.1666652f", "0.041666403f", "0.00836883f", "0.0013940561f")
 _EXPONENTIAL_M1: Final = """\
@@ -99,4 +99,4 @@ GW_INLINE @V NAME(@V x) {{ /* 1 - exp(-a q(a)), a = |x| */
     return (@V)((@I)y | {_SIGN});
 }}""",
 }
-"""C templates by function, as in :data:`~graphwright.targets.cpu.c.polynomials.POLYNOMIALS`."""
+"""C templates by function, as in :data:`~graphwright.targets.cpu.c.helpers.polynomials.POLYNOMIALS`."""

@@ -1,17 +1,17 @@
-"""Vector helpers as templates, in the notation of :meth:`.support.Support.expand`."""
+"""Vector helpers as templates, in the notation of :meth:`..support.Support.expand`."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from graphwright.ir.types import F32, F64, DType
-from graphwright.targets.cpu.c.division import DIVISIONS
-from graphwright.targets.cpu.c.doubles import DOUBLES
-from graphwright.targets.cpu.c.exponentials_v3 import EXPONENTIALS_V3
-from graphwright.targets.cpu.c.exponentials_v4 import EXPONENTIALS_V4
-from graphwright.targets.cpu.c.polynomials import HELPERS, POLYNOMIALS
-from graphwright.targets.cpu.c.power import POSITIVE, POWER
-from graphwright.targets.cpu.c.strided_loads import load_step
+from graphwright.targets.cpu.c.helpers.division import DIVISIONS
+from graphwright.targets.cpu.c.helpers.doubles import DOUBLES
+from graphwright.targets.cpu.c.helpers.exponentials_v3 import EXPONENTIALS_V3
+from graphwright.targets.cpu.c.helpers.exponentials_v4 import EXPONENTIALS_V4
+from graphwright.targets.cpu.c.helpers.polynomials import HELPERS, POLYNOMIALS
+from graphwright.targets.cpu.c.helpers.power import POSITIVE, POWER
+from graphwright.targets.cpu.c.helpers.strided_loads import load_step
 from graphwright.targets.cpu.isa import Isa
 
 

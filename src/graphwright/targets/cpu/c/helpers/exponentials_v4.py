@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphwright.targets.cpu.c.horner import horner
+from graphwright.targets.cpu.c.helpers.horner import horner
 
 _REDUCE: Final = """\
     const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rint: 1.5 * 2^23 has no fraction */
@@ -98,4 +98,4 @@ GW_INLINE @V NAME(@V x0) {{ /* 1 - exp(-a q(a)), a = |x| */
     return (@V)((@I)y | ((@I)x0 & (@I)@splat@(-0.0f)));
 }}""",
 }
-"""C templates by function, as in :data:`~graphwright.targets.cpu.c.polynomials.POLYNOMIALS`."""
+"""C templates by function, as in :data:`~graphwright.targets.cpu.c.helpers.polynomials.POLYNOMIALS`."""

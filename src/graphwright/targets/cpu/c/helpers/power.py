@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from graphwright.targets.cpu.c.horner import horner
+from graphwright.targets.cpu.c.helpers.horner import horner
 
 _LOGARITHM: Final = horner("z", *(repr(2 / math.log(2) / n) for n in range(1, 15, 2)))
 _EXPONENTIAL: Final = horner("r", *(repr(math.log(2) ** n / math.factorial(n)) for n in range(9)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from graphwright.targets.cpu.c.horner import horner
+from graphwright.targets.cpu.c.helpers.horner import horner
 
 _LN2: Final = ("0.6931471805599453", "2.3190468138462996e-17")
 _HALF_PI: Final = ("1.5707963267948966", "6.123233995736766e-17")

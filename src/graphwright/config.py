@@ -318,7 +318,8 @@ class Options:
 
 def _checked(value: Any, read: Callable[[str], Any]) -> Any:
     """``value`` as an option stores it: lists become tuples, NumPy integers become Python integers, and text
-    is parsed if the option is a path or a tuple. Raises a ValueError that lists the valid values.
+    is parsed if the option is a path, a tuple or a number of bytes. Raises a ValueError that lists the valid
+    values.
     """
     if isinstance(value, list):
         value = tuple(value)
@@ -328,7 +329,7 @@ def _checked(value: Any, read: Callable[[str], Any]) -> Any:
     parsed = read(_text(value))
     if isinstance(parsed, Path) and isinstance(value, str | os.PathLike):
         return parsed
-    if isinstance(parsed, tuple | str) and isinstance(value, str):
+    if isinstance(value, str) and (isinstance(parsed, tuple | str) or read is read_bytes):
         return parsed
     if type(parsed) is not type(value):
         raise ValueError(f"is {value!r}, which has the wrong type")

@@ -162,6 +162,7 @@ def test_random_graphs_keep_their_budget_and_their_bits_or_are_rejected(seed: in
 def test_bytes_are_read_with_units(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHWRIGHT_MEMORY_BUDGET", text)
     assert Options.from_environment().memory_budget == size
+    assert Options.of({"memory_budget": text}).memory_budget == size
 
 
 @pytest.mark.parametrize("text", ["-1", "64MB", "MiB", "1e6", "0x10", "\u0661"])

@@ -93,6 +93,25 @@ def test_the_plan_within_a_budget_is_checked_and_the_bits_stay() -> None:
         assert model(x)[0].tobytes() == free(x)[0].tobytes()
 
 
+def test_gears_limit_the_sizes_that_are_padded_to_them() -> None:
+    b = gw.GraphBuilder()
+    b.output("y", b.exp(b.input("x", "f32", ("N", 8))))
+    gears = gw.Gears({"x": [(2, 8), (16, 8)]}, between="pad")
+    model = b.compile(gears=gears, options={"memory_budget": "1MiB"})
+    np.testing.assert_allclose(model(np.ones((5, 8), np.float32))[0], np.full((5, 8), np.e), rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [6, "N=1..6"])
+def test_a_data_dependent_size_is_at_most_the_buffer_of_its_elements(rows: int | str) -> None:
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ("N", 4))
+    positive = b.compress(b.reshape(x, (-1,)), b.reshape(b.greater(x, 0.0), (-1,)), axis=0)
+    b.output("y", b.exp(positive))
+    model = b.compile(shapes={"x": (rows, 4)}, options={"memory_budget": "1MiB"})
+    fed = np.random.default_rng(2).standard_normal((6, 4), np.float32)
+    np.testing.assert_allclose(model(fed)[0], np.exp(fed[fed > 0]), rtol=1e-6)
+
+
 def held_back(budget: int = 0) -> gw.Model:
     """A softmax that is read at the start and at the end, with wide products between."""
     b, rng = gw.GraphBuilder(), np.random.default_rng(0)

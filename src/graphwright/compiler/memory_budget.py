@@ -12,7 +12,7 @@ from graphwright.config import Options
 from graphwright.cost.machine import Machine
 from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.graph import Module
-from graphwright.ir.symbols import Dim, atoms, evaluate
+from graphwright.ir.symbols import Dim, Range, evaluate, names_in
 from graphwright.kernels.launch import SelectedNode
 from graphwright.low_ir.evaluate import evaluate_shapes
 from graphwright.low_ir.tasks import TaskGraph
@@ -118,11 +118,17 @@ def _tighter(
 
 
 def _largest_sizes(module: Module) -> Mapping[str, int | None]:
-    """The upper bound of each symbolic input size; None if it has none."""
-    dims = [dim for value in module.main.inputs for dim in value.type.dims]
-    names = dict.fromkeys(symbol.name for dim in dims for symbol in atoms(dim))
-    ranges = module.symbols.ranges
-    return {name: ranges[name].high if name in ranges else None for name in names}
+    """The upper bound of each symbolic input size, by its range and by what the program requires of it; None
+    if it has none.
+    """
+    dims, table = [dim for value in module.main.inputs for dim in value.type.dims], module.symbols
+    highs: dict[str, list[int | None]] = {name: [] for dim in dims for name in sorted(names_in(dim))}
+    for name, known in highs.items():
+        known.append(table.ranges.get(name, Range()).high)
+    for each in (*table.constraints, *table.guards):
+        if each.relation == "<=" and isinstance(each.right, int) and str(each.left) in highs:
+            highs[str(each.left)].append(each.right)
+    return {name: min((k for k in known if k is not None), default=None) for name, known in highs.items()}
 
 
 def _planned(program: TaskGraph, module: Module, largest: Mapping[str, int], threads: int) -> Timeline:
@@ -138,7 +144,10 @@ def _planned(program: TaskGraph, module: Module, largest: Mapping[str, int], thr
 
 def _unbounded(name: str) -> Diagnostic:
     message = f"size {name} has no upper bound, so the memory budget cannot be guaranteed"
-    hint = f"give the size or a range, as in shapes={{'x': ('{name}=1..16', 3)}}, or drop memory_budget"
+    hint = (
+        f"if it is a size of an input, give it or a range, as in shapes={{'x': ('{name}=1..16', 3)}}; "
+        "otherwise drop memory_budget"
+    )
     return Diagnostic("memory-budget", message, hint=hint)
 
 

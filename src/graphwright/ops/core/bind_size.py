@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
-from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.symbols import Dim, Range, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.common import need_dtype
 from graphwright.ops.core.gather import Gather
@@ -63,7 +63,7 @@ def shape_with(shape: Sequence[int], count: int) -> tuple[int, ...]:
 
 def first_elements(buffer: Array, shape: tuple[int, ...]) -> Array:
     """A view of the leading elements of a contiguous ``buffer``. Raises ValueError if it is too small."""
-    elements = math.prod(shape)
+    elements = prod(shape)
     if min(shape, default=0) < 0 or elements > buffer.size:
         raise ValueError(f"a buffer of {buffer.size} elements cannot be sliced to the shape {list(shape)}")
     return np.asarray(buffer.reshape(-1)[:elements].reshape(shape))
@@ -71,11 +71,23 @@ def first_elements(buffer: Array, shape: tuple[int, ...]) -> Array:
 
 def bind_size(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[int, ...]]) -> Any:
     """Binds the symbol ``size`` to ``count``, an i64 scalar, and slices ``buffers`` to their shapes, in which
-    -1 denotes ``size``.
+    -1 denotes ``size``. The size is at most what the buffers hold.
     """
+    _limit(b, str(size), buffers)
     return b(
         BindSize(str(size), tuple(shape for _, shape in buffers)), count, *(value for value, _ in buffers)
     )
+
+
+def _limit(b: Builder, size: str, buffers: Sequence[tuple[Value, tuple[int, ...]]]) -> None:
+    table = b.module.symbols
+    known = table.ranges.get(size, Range())
+    highs = [known.high]
+    for buffer, shape in buffers:
+        elements, others = table.range_of(product(buffer.type.dims)).high, prod(d for d in shape if d >= 0)
+        if elements is not None and others and shape.count(-1) == 1:
+            highs.append(elements // others)
+    table.ranges[size] = Range(known.low, min((high for high in highs if high is not None), default=None))
 
 
 def bind_symbol(b: Builder, size: Dim, count: Value) -> None:

@@ -267,6 +267,22 @@ def test_providers_that_are_not_here_are_warned_of() -> None:
         ours.InferenceSession(sums(), providers=["CPUExecutionProvider"], provider_options=[])
 
 
+@pytest.mark.parametrize("value", ["0", "1", "true"])
+@pytest.mark.parametrize("name", [None, "CPUExecutionProvider", "CUDAExecutionProvider"])
+@pytest.mark.filterwarnings("ignore:.*provider")
+def test_the_cpu_as_a_substitute_can_be_rejected(name: str | None, value: str) -> None:
+    def made(engine: ModuleType) -> Any:
+        options = engine.SessionOptions()
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", value)
+        try:
+            return engine.InferenceSession(sums(), options, name and [name]).get_providers()
+        except Exception as error:
+            return type(error).__name__, str(error)[:120]
+
+    found = same(made)
+    assert found == ["CPUExecutionProvider"] or value == "1"
+
+
 def described(engine: ModuleType, model: bytes) -> Any:
     session, texts = engine.InferenceSession(model), {}
     for name in ("description", "domain", "graph_description", "graph_name", "producer_name", "version"):

@@ -121,7 +121,8 @@ class SessionOptions(_Fields):
         return Overrides(dict(self._sizes), dict(self._denotations), arrays, dict(self._files))
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Stores an entry; graphwright only follows those about files of weights (docs/onnxruntime.md).
+        """Stores an entry; graphwright follows those about files of weights and about the fallback to the CPU
+        (docs/onnxruntime.md).
 
         Raises TypeError unless both are strings.
         """

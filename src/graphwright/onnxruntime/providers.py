@@ -17,8 +17,10 @@ ALL: Final = (
 """The providers of any build of ONNX Runtime."""
 
 
-def warn_of_others(providers: Sequence[Any] | None, options: Sequence[Mapping[Any, Any]] | None) -> None:
-    """Warns about unsupported and malformed providers; the CPU runs the model.
+def warn_of_others(
+    providers: Sequence[Any] | None, options: Sequence[Mapping[Any, Any]] | None
+) -> Sequence[str]:
+    """Warns about unsupported and malformed providers; the CPU runs the model. Returns the names.
 
     ONNX Runtime prints what is malformed and falls back to the CPU as well.
     """
@@ -26,7 +28,7 @@ def warn_of_others(providers: Sequence[Any] | None, options: Sequence[Mapping[An
         names = _names(providers, options)
     except ValueError as error:
         warnings.warn(f"{error}; running on the CPU", stacklevel=4)
-        return
+        return AVAILABLE
     for name in names:
         if name not in AVAILABLE:
             warnings.warn(
@@ -34,6 +36,7 @@ def warn_of_others(providers: Sequence[Any] | None, options: Sequence[Mapping[An
                 f"Available providers: '{', '.join(AVAILABLE)}'",
                 stacklevel=4,
             )
+    return names
 
 
 def _names(providers: Sequence[Any] | None, options: Sequence[Mapping[Any, Any]] | None) -> Sequence[str]:

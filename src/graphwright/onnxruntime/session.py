@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from graphwright.config import Options
 from graphwright.errors import FeedError
@@ -31,6 +31,8 @@ from graphwright.runtime.events.task_calls import record_tasks
 from graphwright.runtime.model import Model
 from graphwright.session import EXTERNAL_DATA
 
+_NO_FALLBACK: Final = "session.disable_cpu_ep_fallback"
+"""The configuration entry with which a script rejects the CPU as a substitute for another provider."""
 Callback = Callable[[list[Any], Any, str], Any]
 
 
@@ -57,7 +59,10 @@ class InferenceSession:
         self._model_path = source if isinstance(source, str) else None
         """The name that ONNX Runtime uses, which packages read."""
         self._model_bytes = source if isinstance(source, bytes) else None
-        warn_of_others(providers, provider_options)
+        _require_fallback(warn_of_others(providers, provider_options), self._sess_options)
+        profiled = self._sess_options.enable_profiling
+        self._profile = Profile(self._sess_options.profile_file_prefix) if profiled else None
+        self._profiled_since = 0 if self._profile is None else self._profile.start
         self._options = _compile_options(self._sess_options)
         try:
             with translated():
@@ -388,3 +393,20 @@ def _begin(given: RunOptions | None) -> None:
         raise TypeError(f"run_options takes RunOptions, not {type(given).__name__}")
     if given.terminate:
         raise Fail("Exiting due to terminate flag being set to true.")
+
+
+def _require_fallback(names: Sequence[str], options: SessionOptions) -> None:
+    """Raises InvalidArgument or Fail if ``options`` reject the CPU as a substitute: it runs all nodes."""
+    known = options.has_session_config_entry(_NO_FALLBACK)
+    if not known or options.get_session_config_entry(_NO_FALLBACK) != "1":
+        return
+    if not set(AVAILABLE).isdisjoint(names):
+        raise InvalidArgument(
+            "Conflicting session configuration: explicitly added the CPU EP to the session, but also "
+            f"disabled fallback to the CPU EP via session configuration options: remove {_NO_FALLBACK}"
+        )
+    raise Fail(
+        "This session contains graph nodes that are assigned to the default CPU EP, but fallback to CPU "
+        "EP has been explicitly disabled by the user: graphwright has no other provider; "
+        f"remove {_NO_FALLBACK}"
+    )

@@ -458,13 +458,20 @@ def test_a_session_writes_a_profile(tmp_path: Path, pair: dict[ModuleType, Any])
     file = Path(session.end_profiling())
     events = json.loads(file.read_text())
     assert file.name.startswith("run_") and file.parent == tmp_path
-    run, *nodes = events
-    assert run["name"] == "model_run" and {event["cat"] for event in nodes} == {"Node"}
+    made, run, _, *nodes = events
+    names = ["session_initialization", "model_run", "SequentialExecutor::Execute"]
+    assert [event["name"] for event in events[:3]] == names and made["ts"] == 0
+    assert made["ts"] + made["dur"] <= run["ts"] and {event["cat"] for event in nodes} == {"Node"}
     assert all(run["ts"] <= event["ts"] and event["dur"] >= 0 for event in nodes)
     assert {type(event[key]) for event in events for key in ("ts", "dur")} == {int}  # tools format them so
     assert all(event["name"].endswith("_kernel_time") for event in nodes)
     assert {op for event in nodes for op in event["args"]["op_name"].split(" + ")} == {"Add", "Neg"}
     assert {event["args"]["provider"] for event in nodes} == {"CPUExecutionProvider"}
+    details = [event["args"] for event in nodes]
+    assert sum(int(each["output_size"]) for each in details) == 2 * ROWS.nbytes
+    assert {each["parameter_size"] for each in details} == {"0"}
+    assert all(int(each["activation_size"]) >= ROWS.nbytes for each in details)
+    assert all({"node_index", "input_type_shape", "output_type_shape"} <= each.keys() for each in details)
     assert session.end_profiling() == "" == pair[theirs].end_profiling() == pair[ours].end_profiling()
     assert session.get_profiling_start_time_ns() == start  # as in ONNX Runtime, also at the end
 
@@ -491,7 +498,8 @@ def test_profiles_that_end_together_are_apart(tmp_path: Path) -> None:
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "p")
     sessions = [ours.InferenceSession(sums(), options) for _ in range(8)]
     paths = {session.end_profiling() for session in sessions}
-    assert len(paths) == 8 and all(json.loads(Path(path).read_text()) == [] for path in paths)
+    found = [[event["name"] for event in json.loads(Path(path).read_text())] for path in paths]
+    assert found == [["session_initialization"]] * 8
 
 
 def test_sessions_can_be_subclassed() -> None:

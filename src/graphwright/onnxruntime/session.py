@@ -18,7 +18,7 @@ from graphwright.ir.dtypes import STRING
 from graphwright.onnxruntime import feeds
 from graphwright.onnxruntime.binding import IOBinding, SessionIOBinding
 from graphwright.onnxruntime.devices import CPU, OrtMemoryInfo, require_cpu
-from graphwright.onnxruntime.errors import Fail, Unsupported, foreign_op, translated
+from graphwright.onnxruntime.errors import Fail, InvalidArgument, Unsupported, foreign_op, translated
 from graphwright.onnxruntime.faults import sentence
 from graphwright.onnxruntime.options import RunOptions, SessionOptions
 from graphwright.onnxruntime.profile import Profile
@@ -73,9 +73,8 @@ class InferenceSession:
         self._takes_arrays = all(spec.dtype is not STRING for spec in self._model.inputs)
         self._names = [arg.name for arg in self._signature.outputs]
         self._required = [arg.name for arg in self._signature.inputs]
-        profiled = self._sess_options.enable_profiling
-        self._profile = Profile(self._sess_options.profile_file_prefix) if profiled else None
-        self._profiled_since = 0 if self._profile is None else self._profile.start
+        if self._profile is not None:
+            self._profile.initialized()
 
     def run(
         self,

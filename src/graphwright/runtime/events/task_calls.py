@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from graphwright.ir.arrays import Array, np
@@ -12,7 +12,7 @@ from graphwright.runtime.events.recording import Events, Recording, event_type
 from graphwright.support.event_sink import EventKind
 
 if TYPE_CHECKING:
-    from graphwright.low_ir.tasks import TaskGraph
+    from graphwright.low_ir.tasks import Task, TaskGraph
 
 T = TypeVar("T")
 _CALL: Final = (
@@ -40,6 +40,12 @@ class TaskTime:
     predicted: int = 0
     processor: int = 0
     ops: str = ""
+    read_weights: int = 0
+    """Bytes of the weights that it reads."""
+    read: int = 0
+    """Bytes of the other buffers that it reads."""
+    written: int = 0
+    """Bytes of the buffers that it writes."""
 
 
 def task_calls(events: Events) -> Array:
@@ -176,9 +182,23 @@ def _time(events: Events, call: tuple[Any, ...]) -> TaskTime:
     if plan is None or plan.target is None:
         return TaskTime(task, "", "", start, end, slot, 0, processor)
     graph = plan.target.task_graph
-    name, work, ops = graph.tasks[task].name, graph.tasks[task].work, graph.tasks[task].ops
-    predicted = plan.numbers["registers"][work] if work >= 0 else 0
-    return TaskTime(task, name, kernel_name(graph, task), start, end, slot, predicted, processor, ops)
+    registers, known = plan.numbers["registers"], graph.tasks[task]
+    predicted = registers[known.work] if known.work >= 0 else 0
+    kernel, sizes = kernel_name(graph, task), _bytes(graph, known, registers)
+    return TaskTime(task, known.name, kernel, start, end, slot, predicted, processor, known.ops, *sizes)
+
+
+def _bytes(graph: TaskGraph, task: Task, registers: Sequence[int]) -> tuple[int, int, int]:
+    """The bytes of the weights and of the other buffers that a task reads, and of those that it writes."""
+    weights, read, written = set[int](), set[int](), set[int]()
+    for position, operand in enumerate(task.operands):
+        number = getattr(operand, "buffer", None)
+        if number is None:
+            continue
+        is_weight = graph.buffers[number].storage.name == "WEIGHT"
+        (written if position in task.writes else weights if is_weight else read).add(number)
+    sizes = [sum(registers[graph.buffers[k].size] for k in each) for each in (weights, read, written)]
+    return sizes[0], sizes[1], sizes[2]
 
 
 def _node(events: Events, node: Any) -> TaskTime:

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
 from graphwright.errors import ModelError
-from graphwright.frontends.onnx import OVERRIDABLE, graph, load
+from graphwright.frontends.onnx import OVERRIDABLE, graph, load, node_reader
 from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.nesting import MAX_DEPTH
@@ -576,6 +576,6 @@ def test_lack_of_memory_is_not_a_fault_of_the_model(monkeypatch: pytest.MonkeyPa
     def fail(*_: object) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(graph, "_imported", fail)
+    monkeypatch.setattr(node_reader, "_imported", fail)
     with pytest.raises(MemoryError, match="no room"):
         load(model_of([toy("Scale", ["x"], ["y"])], [tensor_info("x", [2])]))

@@ -5,14 +5,15 @@ These are ops of other domains, for which the target engine has kernels, and ops
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import onnx
 
+from graphwright.frontends.onnx.calls import attributes_of
 from graphwright.frontends.onnx.catalog import Translation, Unsupported
 from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.frontends.onnx.opsets import domain_of, schema_of
-from graphwright.frontends.onnx.scope import Attribute, Scope
+from graphwright.frontends.onnx.scope import Scope
 from graphwright.frontends.onnx.types import Dims, tensor_type
 from graphwright.ir.builtin.foreign import Foreign
 from graphwright.ir.graph import Graph, Node, Value
@@ -22,7 +23,6 @@ from graphwright.ops.contrib.nchwc import DOMAIN as BLOCKED
 
 WRITTEN_OPSET = 21
 """The opset of exported models. A node is only kept if its op is the same in this opset."""
-Attributes = Callable[[onnx.NodeProto, Scope], Mapping[str, Attribute]]
 
 
 class ForeignNodes:
@@ -60,11 +60,10 @@ class ForeignNodes:
         types: Sequence[TensorType | None],
         inputs: Sequence[Value | None],
         scope: Scope,
-        attributes: Attributes,
     ) -> list[Value | None]:
         """Adds a Foreign node for ``node``, with results of ``types``. Returns its results."""
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
-        given = [each.proto for each in attributes(node, scope).values()]
+        given = [each.proto for each in attributes_of(node, scope).values()]
         if any(proto.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for proto in given):
             raise Unsupported
         kept = onnx.NodeProto(op_type=op_type, domain=domain, attribute=given)

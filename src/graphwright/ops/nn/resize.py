@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from graphwright.ir.symbols import Dim, floordiv, names_in, substitute, symbol
 from graphwright.ir.types import F16, F32, F64, I64, STRING, U8, DType, TensorType
 from graphwright.ops.core.bind_size import bind_symbols
 from graphwright.ops.core.round_to_range import round_to_range
-from graphwright.ops.core.shaping import known_dims, known_floats, number
+from graphwright.ops.core.shaping import known_floats, number
 from graphwright.ops.nn.dynamic_resize import (
     axis_parameters,
     interpolated,
@@ -34,6 +33,7 @@ from graphwright.ops.nn.dynamic_resize import (
     region_bounds,
     scaled_sizes,
 )
+from graphwright.ops.nn.folded_resize import folded_resize
 from graphwright.ops.nn.rational_scale import floor_scaled, ratio_of_scale
 from graphwright.ops.nn.resize_taps import (
     COORDINATES,
@@ -106,75 +106,8 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         return self.method.crops
 
     def fold_operands(self, x: Fact, *operands: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
-        if x.type.shape is None:
-            return None
-        folded: Resize | None = self
-        if self.scales is None and self.sizes is None:
-            folded = self._with_operands((*operands, None, None, None)[:3])
-        if folded is None:
-            return None
-        folded = folded._on_all_axes(x.shape)
-        at_run_time = (self.scales is None and folded._needs_scales_at_run_time(x.shape)) or (
-            self.sizes is None and folded._needs_aspect_at_run_time(x.shape)
-        )
-        return None if folded == self or at_run_time else (folded, (0,))
-
-    def _needs_aspect_at_run_time(self, dims: tuple[Dim, ...]) -> bool:
-        """Whether sizes that keep the aspect ratio depend on symbolic sizes; the operand is then
-        not folded.
-        """
-        return self.policy != "stretch" and self.sizes is not None and 0 not in dims
-
-    def _needs_scales_at_run_time(self, dims: tuple[Dim, ...]) -> bool:
-        """Whether a symbolic size is scaled, and no rational scale is valid; the operand is then
-        not folded.
-        """
-        pairs = zip(dims, self.scales or (), strict=False) if self.sizes is None else ()
-        return any(
-            not isinstance(dim, int) and ratio_of_scale(self._covered(axis) * scale) is None
-            for axis, (dim, scale) in enumerate(pairs)
-        )
-
-    def _with_operands(self, operands: Sequence[Fact | None]) -> Resize | None:
-        """The op with constant operands as attributes; None if an operand is not constant."""
-        roi, scales, sizes = operands
-        fractions = known_floats(roi) if self.crops else None
-        if self.crops and fractions is None:
-            return None
-        factors, targets = known_floats(scales), known_dims(sizes)
-        if targets:
-            return replace(self, sizes=targets, roi=fractions)
-        return replace(self, scales=factors, roi=fractions) if factors else None
-
-    def _on_all_axes(self, dims: tuple[Dim, ...]) -> Resize:
-        """The op with lists for all axes instead of ``axes``, and with sizes that keep the aspect ratio if
-        they are numbers.
-        """
-        rank, resized_op = len(dims), self
-        axes = tuple(range(rank)) if self.axes is None else self.axes
-        given = self.scales if self.scales is not None else self.sizes
-        if given is None or len(given) != len(axes) or any(not -rank <= axis < rank for axis in axes):
-            return self
-        resized = [axis % rank for axis in axes]
-        if self.policy != "stretch" and self.sizes is not None:
-            wanted, have = self.sizes, [dims[axis] for axis in resized]
-            if any(not isinstance(d, int) for d in (*wanted, *have)) or 0 in have:
-                return self
-            ratios = [number(w) / number(d) for w, d in zip(wanted, have, strict=True)]
-            scale = min(ratios) if self.policy == "not_larger" else max(ratios)
-            kept = tuple(int(scale * number(d) + 0.5) for d in have)
-            resized_op = replace(resized_op, sizes=kept, scales=(scale,) * len(resized), policy="stretch")
-        if self.axes is None:
-            return resized_op
-        roi = resized_op.roi and (*_all_axes(resized_op.roi[: len(axes)], resized, [0.0] * rank),
-                            *_all_axes(resized_op.roi[len(axes) :], resized, [1.0] * rank))  # fmt: skip
-        return replace(
-            resized_op,
-            axes=None,
-            scales=resized_op.scales and _all_axes(resized_op.scales, resized, [1.0] * rank),
-            sizes=resized_op.sizes and _all_axes(resized_op.sizes, resized, list(dims)),
-            roi=roi,
-        )
+        folded = folded_resize(self, x, operands)
+        return None if folded is None or folded == self else (folded, (0,))
 
     def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType:
         if x.dtype == STRING and self.mode != "nearest":
@@ -240,7 +173,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
 
     def _scaled(self, at: Inference, axis: int, dim: Dim) -> Dim:
         """The size of an axis after scaling."""
-        scale = self._covered(axis) * (self.scales or ())[axis]
+        scale = self.covered(axis) * (self.scales or ())[axis]
         if isinstance(dim, int):
             return floor_scaled(dim, scale)
         ratio = ratio_of_scale(scale)
@@ -253,7 +186,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
             at.at_most(dim, ratio.limit, f"axis {axis}, which is scaled by {scale:.6g}")
         return floordiv(dim * ratio.numerator, ratio.denominator)
 
-    def _covered(self, axis: int) -> float:
+    def covered(self, axis: int) -> float:
         """The fraction of the axis that the region of interest covers."""
         start, end = self._region(axis)
         return end - start
@@ -335,7 +268,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         if self.sizes is not None:
             return tuple(number(size) for size in self.sizes)
         scales = self.scales or ()
-        return tuple(floor_scaled(d, self._covered(k) * scales[k]) for k, d in enumerate(dims))
+        return tuple(floor_scaled(d, self.covered(k) * scales[k]) for k, d in enumerate(dims))
 
     def taps(self, axis: int, size: int, result: int) -> Taps | None:
         """The taps of an axis that is resized from ``size`` to ``result`` elements; None if it does not
@@ -360,13 +293,6 @@ def _is_zero_with(size: Dim, dim: Dim) -> bool:
     if len(names) != 1 or dim != substitute(dim, {names[0]: 1}) * symbol(names[0]):
         return False  # other values than 0 of its symbols might make it 0
     return substitute(size, {names[0]: 0}) == 0
-
-
-def _all_axes(values: Sequence[Any], axes: Sequence[int], default: list[Any]) -> tuple[Any, ...]:
-    """``default`` with the values of ``axes`` replaced by ``values``."""
-    for value, axis in zip(values, axes, strict=True):
-        default[axis] = value
-    return tuple(default)
 
 
 _X, _H = arg(F32, 1, 2, 4, 6), symbol("H")

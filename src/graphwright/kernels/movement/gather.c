@@ -70,9 +70,7 @@ static int32_t gather_slices(const struct gather_args *a, void *const *buf, int6
     const int64_t size = a->size, axis = a->axis, count = a->count, inner = a->inner, row = inner * size;
     const int64_t dst_outer = a->dst_outer * size, dst_stride = a->dst * size;
     const int64_t src_outer = a->src_outer * size, src_stride = a->src * size;
-    const int64_t strides[2] = {0, size};
     const int64_t ahead = AHEAD_BYTES / row + 1, fetched = row < FETCHED_BYTES ? row : FETCHED_BYTES;
-    block_copy *copy = ROWS[size_index(size)];
     int64_t part = first % blocks, k = first / blocks % count, o = first / blocks / count;
     for (int64_t item = first; item < last; item++) {
         if (row >= SHORT_RUN && part == 0 && k + ahead < count) {
@@ -89,7 +87,7 @@ static int32_t gather_slices(const struct gather_args *a, void *const *buf, int6
         if (cols * size >= SHORT_RUN)
             move_run(dst, src, cols * size);
         else
-            copy(dst, strides, src, strides, 1, cols);
+            move_short(dst, src, cols * size);
         if (++part < blocks)
             continue;
         part = 0;

@@ -37,7 +37,9 @@ def grid_sample(node: Node[GridSample], context: Context) -> Launch | str:
     op, x, points, y = node.op, node.operand(0), node.operand(1), node.output
     mode, padding = kernel.Mode[op.mode.upper()], kernel.Padding[op.padding.upper()]
     count = product(points.type.dims[1:-1])
-    args = kernel.GridSampleArgs(*x.type.dims, count, int(mode), int(padding), int(op.aligned))
+    how = int(mode), int(padding), int(op.aligned)
+    images, channels, height, width = x.type.dims
+    args = kernel.GridSampleArgs(images, channels, height, width, count, *how)
     return Launch(
         KernelRef(kernel.SYMBOL),
         kernel.ABI.ordered(x=x, grid=points, y=y),

@@ -314,6 +314,9 @@ def test_unsupported_modules_are_errors_with_the_source_line() -> None:
         gw.compile(nn.ReLU())
     with pytest.raises(gw.OptionError, match="are for modules of PyTorch"):
         gw.compile(b"", (x,))
+    for model in (nn.ReLU(), b""):
+        with pytest.raises(gw.OptionError, match="pass options by name"):
+            gw.compile(model, gw.CompileOptions())
 
 
 def test_operators_with_side_effects_are_named() -> None:

@@ -28,7 +28,7 @@ from benchmarks import RESULTS
 from benchmarks.models import MODELS
 from benchmarks.op_cases import CASES
 from graphwright.option_files.rate_files import cpu_model, rates_text
-from graphwright.runtime.devices.target import usable_isas
+from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.rates import Core
 from graphwright.targets.cpu.toolchain import find_toolchain

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from graphwright import _native
-from graphwright.runtime.devices.target import LEVELS
+from graphwright.runtime.devices.this_cpu import LEVELS
 from graphwright.targets.cpu.isa import ISAS
 
 RUNNABLE: Final = [name for name in ISAS if LEVELS.index(name) <= LEVELS.index(_native.isa())]

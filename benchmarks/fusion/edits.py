@@ -31,7 +31,8 @@ from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import Scheduled
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.target import Shared, for_this_cpu
+from graphwright.runtime.devices.load_program import Shared
+from graphwright.runtime.devices.this_cpu import for_this_cpu
 from graphwright.targets.base import Target
 from graphwright.targets.registry import target_of
 

@@ -24,7 +24,7 @@ from benchmarks.fusion.paired import TIE
 from benchmarks.fusion.patterns import PATTERNS, Pattern, Size
 from benchmarks.fusion.results import FILE, Case, Measured, read, write
 from graphwright.config import Options
-from graphwright.runtime.devices.target import usable_isas
+from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 

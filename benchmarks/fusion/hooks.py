@@ -43,7 +43,7 @@ from graphwright.ops.core.unary import Sigmoid, Tanh
 from graphwright.ops.nn.activations import Gelu
 from graphwright.passes.manager import PassManager
 from graphwright.records import replace
-from graphwright.runtime.devices.target import usable_isas
+from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.targets.cpu.emit import BLOCK, emit_file
 from graphwright.targets.cpu.isa import ISAS, Isa, prelude
 from graphwright.targets.cpu.target import TARGETS

@@ -21,7 +21,7 @@ from benchmarks.kernels.calls import call, library, room
 from benchmarks.limits import fma_gflops, thread_seconds
 from graphwright.kernels.conv import conv, depthwise, direct
 from graphwright.records import replace
-from graphwright.runtime.devices.target import usable_isas
+from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.targets.cpu.isa import ISAS, Isa
 
 _PATIENCE: Final = 1.5

@@ -26,7 +26,7 @@ from benchmarks.kernels.calls import call, library, room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.gemm import gemm, problem
 from graphwright.kernels.library.bits import single_bits
-from graphwright.runtime.devices.target import usable_isas
+from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.targets.cpu.isa import ISAS, Isa
 
 _SECONDS: Final = 5e-4

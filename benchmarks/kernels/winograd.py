@@ -20,7 +20,7 @@ from typing import Any, Final
 from benchmarks.kernels.calls import call, library, room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.conv import direct, winograd, winograd_cost
-from graphwright.runtime.devices.target import usable_isas
+from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.targets.cpu.isa import ISAS, Isa
 
 SHAPES: Final = ("64x56", "128x28", "256x14", "512x7")

@@ -25,7 +25,7 @@ from graphwright.lower.lower import Lowered
 from graphwright.memory.storage import Assignment
 from graphwright.passes.base import Record
 from graphwright.records import replace
-from graphwright.runtime.devices.target import for_this_cpu
+from graphwright.runtime.devices.this_cpu import for_this_cpu
 from graphwright.targets.registry import target_of
 
 Plant = Callable[[], Any]

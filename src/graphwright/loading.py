@@ -19,7 +19,8 @@ from graphwright.package.read import read_package
 from graphwright.package.read_archive import source_name
 from graphwright.package.sign import known_keys, user_key
 from graphwright.records import dataclass, replace
-from graphwright.runtime.devices.target import Shared, target_isa
+from graphwright.runtime.devices.load_program import Shared
+from graphwright.runtime.devices.this_cpu import target_isa
 from graphwright.runtime.executor import Executor
 from graphwright.runtime.instantiate import NATIVE, instantiate
 from graphwright.runtime.model import Model, Origin, make_models

@@ -28,7 +28,8 @@ from graphwright.ir.text.printer import print_module
 from graphwright.loading import load
 from graphwright.log import debug
 from graphwright.records import dataclass, fields, replace
-from graphwright.runtime.devices.target import for_this_cpu, library_digest
+from graphwright.runtime.devices.kernel_library import library_digest
+from graphwright.runtime.devices.this_cpu import for_this_cpu
 from graphwright.runtime.model import Model
 from graphwright.support.background import started
 from graphwright.support.event_sink import now, record_cache

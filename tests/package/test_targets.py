@@ -140,7 +140,7 @@ def test_the_cpu_decides(
 
     monkeypatch.setattr(Package, "weights_of", noted)
     for cpu in (isa for isa in BOTH if isa <= HERE):
-        monkeypatch.setattr("graphwright.runtime.devices.target._native.isa", lambda cpu=cpu: cpu)
+        monkeypatch.setattr("graphwright.runtime.devices.this_cpu._native.isa", lambda cpu=cpu: cpu)
         gw.load(paths["both"], options=replace(options, cc="/no/compiler"))
         assert used <= {cpu}
         used.clear()
@@ -195,7 +195,7 @@ def test_a_model_that_was_just_compiled_runs_here(options: Options) -> None:
 
 
 def test_targets_of_other_cpus_alone_are_rejected(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphwright.runtime.devices.target._native.isa", lambda: "v3")
+    monkeypatch.setattr("graphwright.runtime.devices.this_cpu._native.isa", lambda: "v3")
     with pytest.raises(gw.ToolchainError, match=r"(?s)none of the targets v4.*targets=v4,v3"):
         gw.compile(Classifier().onnx(), options=replace(options, targets=("v4",)))
 

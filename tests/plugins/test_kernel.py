@@ -11,7 +11,7 @@ import pytest
 
 from graphwright import _native
 from graphwright.kernels.library.bits import double_bits
-from graphwright.runtime.devices.target import LEVELS
+from graphwright.runtime.devices.this_cpu import LEVELS
 from graphwright.targets.cpu.isa import ISAS, Isa
 from graphwright.targets.cpu.toolchain import compile_shared
 from graphwright.targets.cpu.user_code import CSource

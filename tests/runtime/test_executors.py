@@ -20,7 +20,7 @@ from graphwright.executable.nodes import COMPILE, Dispatch, Program
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.types import F32
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.target import LEVELS, target_isa
+from graphwright.runtime.devices.this_cpu import LEVELS, target_isa
 from graphwright.runtime.dispatch.case_table import MOST_COMPILED, Case
 from graphwright.runtime.dispatch.executor import DispatchExecutor
 from graphwright.runtime.executor import NoFastPath, Shapes

@@ -17,7 +17,7 @@ import graphwright as gw
 from benchmarks.models import MODELS
 from graphwright import _native
 from graphwright.config import Options
-from graphwright.runtime.devices.target import LIBRARY_FOLDER
+from graphwright.runtime.devices.kernel_library import LIBRARY_FOLDER
 from tests.package.models import Classifier
 
 Array = np.ndarray[Any, Any]

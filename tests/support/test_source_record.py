@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphwright.log import _WARNED
-from graphwright.runtime.devices.target import _warn_if_outdated
+from graphwright.runtime.devices.kernel_library import _warn_if_outdated
 from graphwright.support.source_record import changed_sources, record_of
 
 
@@ -44,7 +44,9 @@ def test_changed_and_missing_sources_are_found(library: Path) -> None:
 def test_an_outdated_library_is_reported_once(
     library: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("graphwright.runtime.devices.target.LIBRARY_FOLDER", library.parent / "x" / "y")
+    monkeypatch.setattr(
+        "graphwright.runtime.devices.kernel_library.LIBRARY_FOLDER", library.parent / "x" / "y"
+    )
     monkeypatch.setattr("graphwright.log._WARNED", _WARNED - {"outdated kernels"})
     record = _record(library)
     for name in ("a.py", "b.py"):

@@ -18,7 +18,7 @@ from graphwright.cost.machine import MACHINES
 from graphwright.cost.predict import Work, predict
 from graphwright.errors import OptionError
 from graphwright.option_files.rate_files import MOST, RATES, cpu_model, parsed, rates_text, resolved
-from graphwright.runtime.devices.target import usable_isas
+from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.targets.cpu.isa import ISAS
 from tests.tools.support import graphwright
 

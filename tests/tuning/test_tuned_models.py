@@ -32,7 +32,7 @@ from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Kind, Verdict
 from graphwright.ir.refusal import Code
 from graphwright.option_files.tuning_records import Measured, Record, Times, parsed
-from graphwright.runtime.devices.target import for_this_cpu
+from graphwright.runtime.devices.this_cpu import for_this_cpu
 from graphwright.tuning import store
 from tests.onnx_models import model_proto
 from tests.tools.support import graphwright

@@ -43,7 +43,7 @@ from graphwright.ir.symbols import names_in, symbol
 from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.records import dataclass, field, replace
-from graphwright.runtime.devices.target import for_this_cpu
+from graphwright.runtime.devices.this_cpu import for_this_cpu
 from graphwright.support.file_kinds import FileId
 from graphwright.support.gc_pause import gc_paused
 from graphwright.targets.base import Target

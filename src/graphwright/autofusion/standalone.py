@@ -36,7 +36,8 @@ from graphwright.package.pack_weights import no_weights
 from graphwright.package.package import Entry, Package
 from graphwright.package.write import write_package
 from graphwright.records import dataclass, replace
-from graphwright.runtime.devices.target import LIBRARY_FOLDER, for_this_cpu
+from graphwright.runtime.devices.kernel_library import LIBRARY_FOLDER
+from graphwright.runtime.devices.this_cpu import for_this_cpu
 from graphwright.targets.cpu.isa import ISAS
 
 _CODE: Final = LIBRARY_FOLDER / "libgraphwright_standalone.so"

@@ -24,7 +24,7 @@ from graphwright.kernels.candidates.registry import load
 from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
 from graphwright.records import dataclass
-from graphwright.runtime.devices.target import library_digest
+from graphwright.runtime.devices.kernel_library import library_digest
 from graphwright.support.background import BackgroundTask
 from graphwright.targets.cpu.toolchain import discard
 from graphwright.targets.registry import target_of

@@ -24,7 +24,7 @@ from graphwright.passes.base import Record
 from graphwright.passes.buckets import BucketModules, split_module
 from graphwright.passes.retype import retype
 from graphwright.records import dataclass
-from graphwright.runtime.devices.target import for_this_cpu
+from graphwright.runtime.devices.this_cpu import for_this_cpu
 from graphwright.support.event_sink import recording_stages
 from graphwright.tuning.store import with_record
 

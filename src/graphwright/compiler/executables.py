@@ -26,7 +26,7 @@ from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
 from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.records import dataclass, replace
-from graphwright.runtime.devices.target import for_this_cpu
+from graphwright.runtime.devices.this_cpu import for_this_cpu
 
 
 @dataclass(frozen=True)

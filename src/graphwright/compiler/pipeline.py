@@ -42,7 +42,7 @@ from graphwright.passes.sink_dequantize import SINK_DEQUANTIZE
 from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
 from graphwright.passes.widen_halves import KEEP_EXCESS_PRECISION, WidenHalves
 from graphwright.records import dataclass, replace
-from graphwright.runtime.devices.target import convolves_bf16, multiplies_bf16
+from graphwright.runtime.devices.this_cpu import convolves_bf16, multiplies_bf16
 from graphwright.targets.base import Target
 
 

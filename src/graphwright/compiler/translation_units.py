@@ -10,7 +10,7 @@ from graphwright.errors import Collector, PluginError, ToolchainError
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import print_kernel
 from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
-from graphwright.runtime.devices.target import export_faults
+from graphwright.runtime.devices.kernel_library import export_faults
 from graphwright.targets.base import Compiler, Target
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.toolchain import discard

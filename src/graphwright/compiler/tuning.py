@@ -29,7 +29,7 @@ from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import Scheduled
 from graphwright.records import replace
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.target import usable_isas
+from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.runtime.executor import RunError
 from graphwright.targets.registry import target_of
 from graphwright.tuning.paired_timing import Timed

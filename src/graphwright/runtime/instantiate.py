@@ -21,8 +21,8 @@ from graphwright.option_values import add_device
 from graphwright.package.package import Package
 from graphwright.records import replace
 from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.load_program import Shared, best_target
 from graphwright.runtime.devices.null import Null
-from graphwright.runtime.devices.target import Shared, best_target
 from graphwright.runtime.dispatch.case_table import Case
 from graphwright.runtime.dispatch.executor import DispatchExecutor
 from graphwright.runtime.executor import Executor, Shapes

@@ -27,7 +27,7 @@ from graphwright.kernels.library.write import (
     write_module,
     write_sources,
 )
-from graphwright.runtime.devices.target import LIBRARY_FOLDER
+from graphwright.runtime.devices.kernel_library import LIBRARY_FOLDER
 from graphwright.targets.cpu.c.extent import FIRST, HOOK, TILE
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library import refusal

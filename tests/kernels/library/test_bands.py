@@ -10,7 +10,7 @@ import pytest
 
 from graphwright.kernels.bands import bands
 from graphwright.kernels.conv import blocked_depthwise, direct
-from graphwright.runtime.devices.target import kernel_library
+from graphwright.runtime.devices.kernel_library import kernel_library
 from graphwright.targets.cpu.c.extent import ARGS, FIRST
 from graphwright.targets.cpu.isa import Isa
 from tests.fuzz.packages import ABSURD

@@ -18,7 +18,7 @@ import pytest
 from graphwright.kernels.gemm import gemm
 from graphwright.kernels.library.extent import Extent, ExtentInC
 from graphwright.kernels.library.write import kernel_modules, write_module
-from graphwright.runtime.devices.target import kernel_library
+from graphwright.runtime.devices.kernel_library import kernel_library
 from graphwright.targets.cpu.c.extent import FIRST
 from graphwright.targets.cpu.isa import V3, Isa
 from tests.fuzz.packages import ABSURD

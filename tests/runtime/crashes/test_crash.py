@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.runtime.crashes.brief_sites import brief_sites
-from graphwright.runtime.devices.target import target_isa
+from graphwright.runtime.devices.this_cpu import target_isa
 from tests.executables import targets
 from tests.onnx_models import onnx_model
 

@@ -15,7 +15,7 @@ from graphwright.autofusion.onnxruntime.compiled import LIBRARY, CompiledProgram
 from graphwright.config import Options
 from graphwright.kernel_sources import standalone_files
 from graphwright.records import dataclass
-from graphwright.runtime.devices.target import LIBRARY_FOLDER
+from graphwright.runtime.devices.kernel_library import LIBRARY_FOLDER
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.toolchain import BUILD_SCRIPT, build_script, find_toolchain
 

@@ -13,7 +13,7 @@ from graphwright.executable.specs import static_shapes
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array
 from graphwright.package.weights import Weights
-from graphwright.runtime.devices.target import Shared, load_program
+from graphwright.runtime.devices.load_program import Shared, load_program
 from graphwright.runtime.executor import Executor, ProgramPlan, RunError, Shapes
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array, np
 from graphwright.package.weights import Weights
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.devices.target import Shared
+from graphwright.runtime.devices.load_program import Shared
 from graphwright.runtime.executor import (
     Executor,
     ProgramPlan,

@@ -6,7 +6,7 @@ import typer
 
 from graphwright.config import Options
 from graphwright.program_cache import ProgramCache, age_text
-from graphwright.runtime.devices.target import for_this_cpu
+from graphwright.runtime.devices.this_cpu import for_this_cpu
 from graphwright.targets.cpu.cache import KernelCache, key_of
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.toolchain import find_toolchain

@@ -13,7 +13,7 @@ from graphwright.cost.machine import MACHINES
 from graphwright.errors import Diagnostic, OptionError
 from graphwright.option_files.rate_files import RATES, Rates, cpu_model, parsed, rates_text
 from graphwright.option_files.text import option_text
-from graphwright.runtime.devices.target import usable_isas
+from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.support.whole_file import whole_file
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.rates import Core

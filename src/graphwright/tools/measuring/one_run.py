@@ -37,7 +37,8 @@ def _import_graphwright(ops: bool) -> None:
     """All modules that loading and running take, and the library of kernels."""
     from graphwright.config import Options
     from graphwright.loading import load  # noqa: F401
-    from graphwright.runtime.devices.target import kernel_library, target_isa
+    from graphwright.runtime.devices.kernel_library import kernel_library
+    from graphwright.runtime.devices.this_cpu import target_isa
 
     kernel_library(target_isa(Options.from_environment()))
     if ops:

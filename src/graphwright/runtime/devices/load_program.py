@@ -4,119 +4,19 @@ and tasks.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Final
 
 from graphwright import _native
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, PackageError, ToolchainError
+from graphwright.errors import Diagnostic, PackageError
 from graphwright.executable.nodes import Program
 from graphwright.executable.target_code import TargetCode
-from graphwright.log import warn_once
-from graphwright.option_files.rate_files import resolved
-from graphwright.option_values import DEVICES
 from graphwright.package.weights import Weights
-from graphwright.records import dataclass, field, replace
+from graphwright.records import dataclass, field
 from graphwright.runtime.crashes.brief_sites import brief_sites
-from graphwright.support.source_record import changed_sources
-
-LIBRARY_FOLDER = Path(_native.__file__).parent / "runtime" / "native"
-LEVELS = ("baseline", "v3", "v4")
-"""Microarchitecture levels of x86-64; each includes the instructions of those before it."""
-
-
-def target_isa(options: Options) -> str:
-    """The ISA whose kernels run. Raises ToolchainError on a CPU that lacks the instructions they need."""
-    here = _native.isa()
-    name = here if options.isa == "auto" else options.isa
-    if name == "baseline":
-        raise ToolchainError(
-            Diagnostic("cpu", "this CPU has no AVX2 and FMA (x86-64-v3), which all kernels need")
-        )
-    if LEVELS.index(name) > LEVELS.index(here) and name not in options.targets:
-        what = f"isa={name} needs another CPU: this one is x86-64-{here}"
-        hint = f"to compile for both, set targets={name},{here}"
-        raise ToolchainError(Diagnostic("cpu", what, hint=hint))
-    return name
-
-
-def for_this_cpu(options: Options) -> Options:
-    """``options`` with the ISA of the kernels and the rates of the cost model filled in; unchanged if the
-    device is not a CPU. Raises ToolchainError.
-    """
-    if options.device not in DEVICES:
-        return options
-    rates = resolved(options.calibration, options.calibration_file)
-    return replace(options, isa=target_isa(options), calibration=rates)
-
-
-def usable_isas() -> tuple[str, ...]:
-    """The ISAs that this CPU supports and that have kernels, lowest level first."""
-    return LEVELS[1 : LEVELS.index(_native.isa()) + 1]
-
-
-def multiplies_bf16(options: Options) -> bool:
-    """Whether the target CPU has bf16 dot-product instructions: this CPU if it is the target; a CPU of a
-    higher level is assumed to have them.
-    """
-    return options.isa == "v4" and (_native.has_bf16() or _native.isa() != "v4")
-
-
-def convolves_bf16(options: Options) -> bool:
-    """Whether convolutions are faster in bf16 than in f32 on the target CPU (see :func:`multiplies_bf16`).
-    Those of matrices can use AMX, those of images have only AVX512-BF16.
-    """
-    return multiplies_bf16(options) and (_native.has_fast_bf16() or _native.isa() != "v4")
-
-
-@cache
-def kernel_library(isa: str) -> _native.Library:
-    """The library of precompiled kernels that is part of this installation."""
-    path = LIBRARY_FOLDER / f"libgraphwright_kernels_{isa}.so"
-    library = _native.open_library(str(path))
-    with contextlib.suppress(KeyError):  # only an editable build has a record
-        _warn_if_outdated(path, library.text("gw_kernels_sources"))
-    return library
-
-
-def _warn_if_outdated(path: Path, record: str) -> None:
-    """Logs a warning if modules that wrote the library at ``path`` have changed: its kernels may then read
-    their arguments, or compute sizes of scratch memory, in another way than the compiler does.
-    """
-    package = LIBRARY_FOLDER.parents[1]
-    changed = changed_sources(path, record, package)
-    if changed:
-        message = "the kernel library was built before %s changed: build it again with pip install -e %s"
-        warn_once("outdated kernels", message, _abbreviated(changed), package.parents[1])
-
-
-def _abbreviated(names: Sequence[str]) -> str:
-    """The first name, and the number of others."""
-    others = len(names) - 1
-    return f"{names[0]} and {others} other file{'s' * (others > 1)}" if others else names[0]
-
-
-def library_digest(isa: str) -> str:
-    """Identifies the version of :func:`kernel_library`."""
-    return kernel_library(isa).text("gw_kernels_digest")
-
-
-def export_faults(code: bytes, functions: Iterable[str]) -> list[str]:
-    """Why a shared object cannot be loaded, or the ``functions`` that it does not export."""
-    try:
-        library = _native.load_library(code)
-    except _native.LoadError as error:
-        return [f"it cannot be loaded: {error}"]
-    faults = []
-    for function in functions:
-        try:
-            library.symbol(function)
-        except KeyError:
-            faults.append(f"it does not export the function {function}")
-    return faults
+from graphwright.runtime.devices.kernel_library import kernel_library, library_digest
+from graphwright.runtime.devices.this_cpu import LEVELS, target_isa
 
 
 def best_target(targets: Mapping[str, TargetCode], options: Options) -> TargetCode | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from graphwright.config import Options
 from graphwright.errors import Collector, Diagnostic, OptionError
 from graphwright.gears import Gears
 from graphwright.ir.sizes import Size
@@ -102,6 +103,8 @@ def _examples(inputs: Any, kwargs: Any, dynamic_shapes: Any) -> Examples:
     """The examples from the arguments of ``compile``: a single argument need not be in a tuple, and a dict
     has arguments by name.
     """
+    if isinstance(inputs, Options):
+        raise _fault("example_inputs are options", "pass options by name: compile(model, options=...)")
     if isinstance(inputs, Mapping) and kwargs is None:
         inputs, kwargs = (), inputs
     if inputs is not None and not isinstance(inputs, tuple):

@@ -31,9 +31,6 @@ def open_source(arguments: EntryArguments, options: Options) -> Module | Opened:
     ``arguments`` decide which part of it is imported. Raises ModelError and OptionError.
     """
     source, examples = arguments.source, arguments.examples
-    if isinstance(examples.inputs, Options):
-        message = "the second argument of compile is example_inputs, not options"
-        raise OptionError(Diagnostic("examples", message, hint="pass options by name: options=..."))
     file = _torch_file(source)
     if file is not None:
         _require_torch(file)

@@ -97,7 +97,7 @@ print(list(made), type(made["pair"]).__name__, int(calls), nothing, three, model
         ((IDS, CACHE, 3.0), {"mask": MASK}, "scale was 2.0 when the model was exported"),
         ((IDS, CACHE), {"mask": MASK, "msk": 1}, "no argument 'msk'"),
         ((IDS, CACHE), {"mask": MASK, "ids": IDS}, "'ids' is given twice"),
-        ((IDS, {"k": [torch.ones(5)]}), {"mask": MASK}, "axis 0 must be 4, but is 5"),
+        ((IDS, {"k": [torch.ones(5)]}), {"mask": MASK}, r"axis 0 of 'cache\.k\.0' must be 4, but is 5"),
     ],
 )
 def test_arguments_that_do_not_fit_are_rejected(arguments: Any, named: Any, message: str) -> None:

@@ -262,3 +262,61 @@ def test_windows_are_created_by_elementary_operators() -> None:
 def test_kernels_that_reinterpret_memory_are_left_to_pytorch() -> None:
     made = reading(lambda x: aten._lazy_clone(x) * 2, torch.ones(3))
     assert [node.target for node in made.unsupported] == [aten._lazy_clone.default]
+
+
+def regular(*shape: int) -> torch.Tensor:
+    """Matrices whose systems are well-conditioned."""
+    return torch.randn(shape) / shape[-1] ** 0.5 + 2 * torch.eye(shape[-1])
+
+
+@pytest.mark.parametrize("size", [1, 3, 16, 21, 40])
+@pytest.mark.parametrize("unitriangular", [False, True])
+def test_triangular_systems_equal_pytorch(size: int, unitriangular: bool) -> None:
+    """The other triangle of the matrix is not read. Batches are broadcast."""
+    torch.manual_seed(size)
+    a, b = regular(2, size, size), torch.randn(3, 1, size, 2)
+    for upper in (False, True):
+        given = {"upper": upper, "unitriangular": unitriangular}
+        equal(lambda a, b, given=given: torch.linalg.solve_triangular(a, b, **given), a / 2, b)
+        equal(lambda a, b, given=given: torch.linalg.solve_triangular(a, b, left=False, **given), a / 2, b.mT)
+
+
+@pytest.mark.parametrize("size", [1, 3, 16, 21, 40])
+def test_factors_solutions_and_determinants_equal_pytorch(size: int) -> None:
+    torch.manual_seed(size)
+    x = regular(2, size, size)
+    positive = x @ x.mT
+    equal(lambda x: torch.linalg.cholesky_ex(x)[0], positive)
+    equal(lambda x: torch.linalg.cholesky_ex(x, upper=True)[0], positive)
+    factor = torch.linalg.cholesky(positive)
+    for upper in (False, True):
+        given = factor.mT if upper else factor
+        equal(lambda f, y, upper=upper: torch.cholesky_solve(y, f, upper), given, torch.randn(2, size, 3))
+        equal(lambda f, upper=upper: torch.cholesky_inverse(f, upper), given)
+    equal(lambda x: torch.linalg.inv_ex(x)[0], x)
+    equal(lambda x, y: torch.linalg.solve_ex(x, y)[0], x, torch.randn(2, size, 3))
+    equal(lambda x, y: torch.linalg.solve_ex(x, y)[0], x, torch.randn(2, size))
+    equal(lambda x, y: torch.linalg.solve_ex(x, y, left=False)[0], x, torch.randn(2, 3, size))
+    equal(torch.linalg.slogdet, x.flip(-1))
+    equal(torch.linalg.det, x)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_logarithms_of_determinants_have_no_range(scale: float) -> None:
+    rows = torch.tensor([[scale], [scale], [1.0], [0.5]])
+    equal(torch.linalg.slogdet, rows * regular(4, 4))
+    equal(torch.linalg.slogdet, torch.zeros(4, 4))
+
+
+def test_results_that_only_lapack_has_are_left_to_pytorch() -> None:
+    made = reading(torch.linalg.inv, regular(3, 3))
+    assert {str(node.target): reason for node, reason in made.unsupported.items()} == {
+        "aten.linalg_inv_ex.default": "its result 1 is not supported",
+        "aten._linalg_check_errors.default": "there is no op for it",
+    }
+
+
+def test_large_matrices_are_left_to_pytorch_with_the_reason() -> None:
+    made = reading(lambda x: torch.linalg.cholesky_ex(x)[0], torch.eye(65))
+    reason = "its matrices have 65 rows; a fixed number from 1 to 64 is needed"
+    assert list(made.unsupported.values()) == [reason]

@@ -37,8 +37,8 @@ UNDEFINED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_str
 """Operators whose results may be anything."""
 UNSTABLE = {"topk": 1, "sort": 0}
 """Operators that leave open which of equal elements comes first, by the position of their argument dim."""
-NOTHING_TAKEN = ("as_strided.partial_views",)
-"""Operators of which graphwright takes no sample."""
+NOTHING_TAKEN = ("as_strided.partial_views", "linalg.inv_ex")
+"""Operators of which graphwright takes no sample: all results of inv_ex are read, also the error number."""
 
 
 def _name(info: Any) -> str:

@@ -25,6 +25,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from graphwright.frontends.torch.catalog import import_function
 from graphwright.frontends.torch.compositions import COMPOSITIONS, composed
+from graphwright.frontends.torch.types import Unsupported
 
 REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
 """The exceptions of decompositions that do not support their arguments."""
@@ -100,7 +101,8 @@ def _described(fake: Any) -> str:
 
 def decomposed(node: fx.Node) -> fx.GraphModule | None:
     """The call of ``node`` as a graph of simpler operators, whose arguments are its :func:`operands`; None if
-    it has neither a composition nor a decomposition, and is not composite.
+    it has neither a composition nor a decomposition, and is not composite. Raises Unsupported with the reason
+    of a composition.
     """
     table: dict[Any, Callable[..., Any]] = global_decomposition_table["post_autograd"]
     body = composed(node.target) or table.get(node.target) or _composite(node.target)
@@ -115,7 +117,7 @@ def decomposed(node: fx.Node) -> fx.GraphModule | None:
         arguments, named = fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
         return body(*arguments, **named)
 
-    fake = node.meta["val"]
+    fake = node.meta.get("val")
     results = fake if isinstance(fake, tuple | list) else (fake,)
     mode = fake_mode((*fakes, *results))
     if mode is None:
@@ -123,7 +125,9 @@ def decomposed(node: fx.Node) -> fx.GraphModule | None:
     try:
         with mode, torch.no_grad(), enable_python_dispatcher():  # otherwise, C++ fixes some sizes
             return make_fx(call, decomposition_table=decompositions())(*fakes)
-    except REFUSALS:
+    except REFUSALS as error:
+        if isinstance(error, NotImplementedError) and composed(node.target) and error.args:
+            raise Unsupported(str(error)) from error
         return None
 
 

@@ -41,6 +41,7 @@ _IN_PLACE = (
     "buffer of the module, which becomes a state of the model"
 )
 
+_CHECK_OF_LAPACK = torch.ops.aten._linalg_check_errors.default
 _NO_OP_HINT = "call it outside of the module, or use torch.compile, which leaves such operators to PyTorch"
 _RANDOM = (
     "an exported model draws no random numbers: call module.eval() first if only training needs them, or let "
@@ -79,6 +80,7 @@ class _ProgramReader:
 
     def read(self) -> Module:
         graph, signature = self._program.graph, self._program.graph_signature
+        _drop_checks(graph)
         parameters = self._read_parameters()
         arguments = iter([leaf for tree in parameters.values() for leaf in leaves(tree)])
         given = zip(graph.find_nodes(op="placeholder"), signature.input_specs, strict=True)
@@ -253,6 +255,16 @@ class _ProgramReader:
 def _operator_of(node: fx.Node) -> Any:
     """The operator that ``node`` calls; that of ``with_effects`` is its argument."""
     return node.args[1] if node.target is torch.ops.higher_order.with_effects else node.target
+
+
+def _drop_checks(graph: fx.Graph) -> None:
+    """Removes the checks of errors of LAPACK, with the tokens that order them."""
+    checks = [node for node in graph.nodes if _operator_of(node) is _CHECK_OF_LAPACK]
+    for node in checks:
+        for result in list(node.users):
+            result.replace_all_uses_with(node.args[0])
+            graph.erase_node(result)
+        graph.erase_node(node)
 
 
 def _leaf(argument: Any, path: str) -> Tree:

@@ -228,6 +228,8 @@ def _with_checked_types(node: fx.Node, results: Any) -> Any:
     read = {user.args[1] for user in node.users if user.target is operator.getitem and user.users}
     for index, fake in enumerate(stated):
         if index in read:
+            if results[index] is None and fake is not None:
+                raise Unsupported(f"its result {index} is not supported")
             _check_type(results[index], fake)
     return results
 

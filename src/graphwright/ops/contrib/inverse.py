@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.contrib.common import contribute
@@ -79,7 +81,13 @@ def _inverse(matrix: Array) -> Array:
         return np.full_like(matrix, np.nan)
 
 
+def _aten(i: AtenImporter) -> Any:
+    """Result 1, the number of an error, is not supported."""
+    return i.emit(Inverse(), i.input(0)), None
+
+
 contribute(Inverse, Inverse=simple(Inverse))
+Inverse.aten = {"linalg_inv_ex": _aten}
 _SMALL = (2, -1, 0.5, 1, 3, 0, -2, 1, 4)
 Inverse.samples = (
     *(Sample(Inverse(), (arg(t, 3, 3, values=_SMALL),)) for t in (F32, F64, F16)),

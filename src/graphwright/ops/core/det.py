@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
@@ -80,6 +82,14 @@ def _eliminate(b: Builder, matrix: Value, size: int) -> tuple[Value, Value]:
 
 Det.onnx = {("Det", 11): simple(Det), ("Det", 22): simple(Det)}
 Det.to_onnx = as_onnx("Det")
+
+
+def _aten(i: AtenImporter) -> Any:
+    """Results 1 and 2, the LU factors and pivots, are not supported."""
+    return i.emit(Det(), i.input(0)), None, None
+
+
+Det.aten = {"_linalg_det": _aten}
 Det.samples = (
     *(Sample(Det(), (arg(t, 3, 4, 4),)) for t in (F32, F64, F16, BF16)),
     *(Sample(Det(), (arg(F32, n, n),)) for n in (0, 1, 2, 3, 7)),

@@ -1,7 +1,7 @@
 """Compositions: decompositions of PyTorch operators that PyTorch does not have, or not in a suitable form.
 
 A composition is a function on PyTorch tensors. It is used if no import function supports a call. If it raises
-NotImplementedError, the operator runs in PyTorch.
+NotImplementedError, the operator runs in PyTorch; the message of the error, if it has one, is the reason.
 """
 
 from graphwright.frontends.torch.compositions import (
@@ -9,6 +9,7 @@ from graphwright.frontends.torch.compositions import (
     embedding_bag,
     flex_attention,
     frequencies,
+    linear_algebra,
     memory,
     order,
     products,
@@ -29,6 +30,7 @@ __all__ = [
     "embedding_bag",
     "flex_attention",
     "frequencies",
+    "linear_algebra",
     "memory",
     "order",
     "products",

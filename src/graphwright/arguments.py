@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from graphwright.config import Options
 from graphwright.errors import Collector, Diagnostic, OptionError
 from graphwright.gears import Gears
 from graphwright.ir.sizes import Size
 from graphwright.package.package import MAIN
+from graphwright.package.zip_directory import is_plain
 from graphwright.passes.bind_sizes import Shapes
 from graphwright.records import dataclass
 from graphwright.support.spelling import did_you_mean, listed
 
 AnyShapes: TypeAlias = Mapping[str, Sequence[Size] | str] | Sequence[Size] | Sequence[Sequence[Size]]
 """Sizes by input; the sizes of the only input; or those of each input, in the order of the model."""
-_ENTRY: Final = re.compile(r"[\w.-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,11 @@ def read_entries(source: Any, **arguments: Any) -> dict[str, EntryArguments]:
         return {MAIN: _entry(source, **arguments)}
     faults = Collector(OptionError)
     for name in source:
-        if not isinstance(name, str) or not _ENTRY.fullmatch(name):
+        if not isinstance(name, str) or "/" in name or not is_plain(name):
             faults.add(
                 "entries",
                 f"{name!r:.100} is not a valid name of an entry",
-                hint="use letters, digits, '.', '-' and '_'",
+                hint="use letters, digits and '_', with '-' or '.' between them",
             )
     by_entry = {}
     for what, given in arguments.items():

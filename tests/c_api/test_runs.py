@@ -297,6 +297,17 @@ def test_states_are_kept_set_and_reset(tmp_path: Path) -> None:
             check(C.gw_state_get(model.handle, c_size_t(1), None, c_size_t(0)))
 
 
+def test_names_of_entries_have_hyphens_and_dots(tmp_path: Path) -> None:
+    names = ["line-1.b", "page_2", "L" * 300]
+    model = gw.compile({name: classifier(rows=k + 1).build() for k, name in enumerate(names)})
+    model.save(tmp_path / "m.om")
+    assert list(gw.load(tmp_path / "m.om").entries) == names
+    with Model(tmp_path / "m.om") as first:
+        for k, name in enumerate(names):
+            (_, best) = Model(name, owner=first).run(rows(k + 1))
+            np.testing.assert_array_equal(best, classified(rows(k + 1))[1])
+
+
 def test_entries_share_their_states(tmp_path: Path) -> None:
     prompt, token = feeds(5)
     with Model(saved(compiled(), tmp_path)) as prefill:

@@ -192,6 +192,8 @@ def onnx_model_of(op: str, shape: list[Any] | None) -> bytes:
         (lambda: {"a/b": decode()}, {}, "is not a valid name of an entry"),
         (lambda: {"": decode()}, {}, "is not a valid name of an entry"),
         (lambda: {3: decode()}, {}, "is not a valid name of an entry"),
+        (lambda: {"-a": decode()}, {}, "is not a valid name of an entry"),
+        (lambda: {"a..b": decode()}, {}, "is not a valid name of an entry"),
         (lambda: {"one": decode()}, {"shapes": {"on": {"x": (1, 8)}}}, "did you mean 'one'"),
         (lambda: {"one": decode()}, {"outputs": ["total"]}, "outputs must be a dict"),
     ],

@@ -126,11 +126,11 @@ static bool is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Whether a name consists of words separated by '.' or '/'. */
+/* Whether a name consists of words separated by '-', '.' or '/'. */
 static bool is_plain(const char *name) {
     bool in_word = false;
     for (; *name; name++) {
-        if (!is_word(*name) && (!in_word || (*name != '.' && *name != '/')))
+        if (!is_word(*name) && (!in_word || !strchr("-./", *name)))
             return false;
         in_word = is_word(*name);
     }

@@ -21,7 +21,7 @@ END_64 = struct.Struct("<4sQHHIIQQQQ")
 LOCATOR_64 = struct.Struct("<4sIQI")
 LARGE = 0xFFFFFFFF
 """Stands for a number that is in the extra field of 64-bit numbers, whose id is 1."""
-_NAME = re.compile(r"[A-Za-z0-9_]+(?:[./][A-Za-z0-9_]+)*")
+_NAME = re.compile(r"[A-Za-z0-9_]+(?:[-./][A-Za-z0-9_]+)*")
 
 
 class DirectoryEntry(NamedTuple):
@@ -115,10 +115,15 @@ def ranges_of(entries: Sequence[DirectoryEntry], data: memoryview) -> dict[str, 
     return ranges
 
 
+def is_plain(name: str) -> bool:
+    """Whether ``name`` consists of words separated by '-', '.' or '/'."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _range(entry: DirectoryEntry, data: memoryview) -> tuple[int, str]:
     """The offset of a member's bytes, and what is wrong with the member, or an empty text."""
     name = entry.name
-    if not name.isascii() or not _NAME.fullmatch(name):
+    if not is_plain(name):
         return 0, "has an invalid name"
     if entry.method or entry.flags or entry.stored != entry.size:
         return 0, "is compressed or encrypted"

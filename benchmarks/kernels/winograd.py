@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from benchmarks.kernels.calls import call, library, room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
-from graphwright.kernels.conv import direct, winograd, winograd_cost
+from graphwright.kernels.conv import direct
+from graphwright.kernels.winograd import winograd, winograd_cost
 from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.targets.cpu.isa import ISAS, Isa
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
-from graphwright.kernels.conv import byte_conv, byte_interleave
+from graphwright.kernels.byte_conv import byte_conv, byte_interleave
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
 from tests.kernels.library.harness import call, hook, load

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
-from graphwright.kernels.conv import byte_depthwise
-from graphwright.kernels.conv.byte_conv import ByteConvArgs
+from graphwright.kernels.byte_conv import byte_depthwise
+from graphwright.kernels.byte_conv.byte_conv import ByteConvArgs
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
 from tests.kernels.library.harness import call, hook, load

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import Layout
-from graphwright.kernels.conv import winograd, winograd_cost, winograd_transforms
-from graphwright.kernels.conv.winograd import Conv3x3
+from graphwright.kernels.winograd import winograd, winograd_cost, winograd_transforms
+from graphwright.kernels.winograd.winograd import Conv3x3
 from graphwright.layout.transform import pack, unpack
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa

@@ -9,20 +9,14 @@ from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.blocks import block_strides
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.conv import (
-    bf16_direct,
-    blocked_depthwise,
-    direct,
-    winograd,
-    winograd_cost,
-    winograd_transforms,
-)
+from graphwright.kernels.conv import bf16_direct, blocked_depthwise, direct
 from graphwright.kernels.conv.blocked_convolution import BlockedConvolution, two_axes
 from graphwright.kernels.conv.sliding import Sliding, sliding
-from graphwright.kernels.conv.winograd import Conv3x3
-from graphwright.kernels.conv.winograd_form import WinogradForm, faster_form
 from graphwright.kernels.launch import Launch, Run, run_either
 from graphwright.kernels.strides import row_major_strides
+from graphwright.kernels.winograd import winograd, winograd_cost, winograd_transforms
+from graphwright.kernels.winograd.winograd import Conv3x3
+from graphwright.kernels.winograd.winograd_form import WinogradForm, faster_form
 from graphwright.layout.blocks import is_blocked
 
 _SHORT_ROW = 8

@@ -1,7 +1,7 @@
 /* Depthwise convolution of bytes: see byte_depthwise.py. */
 
-#include "conv/byte_depthwise_expand.h"
-#include "conv/byte_depthwise_permute.h"
+#include "byte_conv/byte_depthwise_expand.h"
+#include "byte_conv/byte_depthwise_permute.h"
 #include "library/features.h"
 
 enum { TILE_COLUMNS = 1024 }; /* pixels of a tile */

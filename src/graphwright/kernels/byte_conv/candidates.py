@@ -8,11 +8,11 @@ from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import product
 from graphwright.ir.types import I8, U8, TensorType
+from graphwright.kernels.byte_conv import byte_conv, byte_depthwise, byte_interleave
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.contractions import Contraction, contraction, without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.conv import byte_conv, byte_depthwise, byte_interleave
 from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef

@@ -19,7 +19,7 @@ import numpy as np
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
-from graphwright.kernels.conv.byte_conv import ByteConvArgs
+from graphwright.kernels.byte_conv.byte_conv import ByteConvArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.byte_tile import QUAD, Array
 from graphwright.kernels.library.extent import (

@@ -20,14 +20,14 @@ import numpy as np
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
-from graphwright.kernels.conv.arguments import ConvolutionArgs
-from graphwright.kernels.conv.byte_interleave import (
+from graphwright.kernels.byte_conv.byte_interleave import (
     InterleaveArgs,
     interleaving,
     most_single_pixels,
     panel_count,
     panel_sizes,
 )
+from graphwright.kernels.conv.arguments import ConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.byte_tile import (
     QUAD,
@@ -76,7 +76,7 @@ class ByteConvArgs(ConvolutionArgs):
     x_signed: Dim
     w_signed: Dim
     x_packed: Dim
-    """1 if x is in panels (:data:`~graphwright.kernels.conv.byte_interleave.INTERLEAVE_PANELS`), else 0."""
+    """1 if x is in panels (:data:`.byte_interleave.INTERLEAVE_PANELS`), else 0."""
 
 
 ABI: Final = Abi("byte_conv", ("x", "w", "x_zero", "w_zero", "y"), ByteConvArgs.names())

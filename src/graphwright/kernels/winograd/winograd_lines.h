@@ -3,7 +3,7 @@
 #ifndef GW_WINOGRAD_LINES_H
 #define GW_WINOGRAD_LINES_H
 
-#include "conv/winograd.gen.h"
+#include "winograd/winograd.gen.h"
 
 /* Input transform: 6 or 4 points of as many pixels. */
 GW_INLINE void input_line(int64_t n, const vf *d, vf *to) {

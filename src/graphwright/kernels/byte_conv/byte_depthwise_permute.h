@@ -4,7 +4,7 @@
 #ifndef GW_BYTE_DEPTHWISE_PERMUTE_H
 #define GW_BYTE_DEPTHWISE_PERMUTE_H
 
-#include "conv/byte_depthwise.h"
+#include "byte_conv/byte_depthwise.h"
 
 enum { SPAN = 64 }; /* pixels of a load */
 

@@ -3,9 +3,9 @@
 #include "library/hook.h"
 #include "library/sizes.h"
 
-#include "conv/byte_conv.gen.h"
+#include "byte_conv/byte_conv.gen.h"
 
-#include "conv/byte_panels.h"
+#include "byte_conv/byte_panels.h"
 #include "library/run_byte_tile.h"
 
 struct conv {

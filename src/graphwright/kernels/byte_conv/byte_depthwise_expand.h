@@ -3,7 +3,7 @@
 #ifndef GW_BYTE_DEPTHWISE_EXPAND_H
 #define GW_BYTE_DEPTHWISE_EXPAND_H
 
-#include "conv/byte_depthwise.h"
+#include "byte_conv/byte_depthwise.h"
 
 /* In each 128 bits, the bytes of four words of neighboring pixels; Z is a zero. */
 #define Z 0x80

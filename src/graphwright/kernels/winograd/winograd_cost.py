@@ -9,7 +9,7 @@ from typing import Final, Literal
 from graphwright.cost.images import bf16_direct_work, direct_work
 from graphwright.cost.predict import Work, cycles_ns, overlapped, predict
 from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum, numbers
-from graphwright.kernels.conv.winograd import (
+from graphwright.kernels.winograd.winograd import (
     Conv3x3,
     WinogradArgs,
     dense_args,
@@ -17,7 +17,7 @@ from graphwright.kernels.conv.winograd import (
     scratch_bytes,
     tiles,
 )
-from graphwright.kernels.conv.winograd_transforms import STORED
+from graphwright.kernels.winograd.winograd_transforms import STORED
 from graphwright.targets.cpu.isa import Isa
 
 KEPT: Final = 512

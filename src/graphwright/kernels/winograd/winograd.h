@@ -8,7 +8,7 @@
 #include "library/hook.h"
 #include "library/sizes.h"
 
-#include "conv/winograd.gen.h"
+#include "winograd/winograd.gen.h"
 
 /* The tiles that a plane holds: a smaller tile in the last row or column of tiles has fewer points, so it is
  * in fewer planes. */

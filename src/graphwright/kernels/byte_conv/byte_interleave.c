@@ -1,8 +1,8 @@
 /* Interleaves channels of bytes: see byte_interleave.py. */
 
-#include "conv/byte_interleave.gen.h"
+#include "byte_conv/byte_interleave.gen.h"
 
-#include "conv/byte_panels.h"
+#include "byte_conv/byte_panels.h"
 #include "library/byte_dots.h"
 #include "library/lanes.h"
 

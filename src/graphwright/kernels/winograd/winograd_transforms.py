@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.kernels.conv.winograd_tile import product_vectors
+from graphwright.kernels.winograd.winograd_tile import product_vectors
 from graphwright.targets.cpu.isa import Isa
 
 Array = npt.NDArray[Any]

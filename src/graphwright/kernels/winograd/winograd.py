@@ -24,11 +24,11 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.conv.arguments import BlockedOperandArgs
-from graphwright.kernels.conv.winograd_tile import K_RUN, product_rows, product_vectors, products
-from graphwright.kernels.conv.winograd_transforms import ROOT, STORED
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import BITS, PAD, Extent, Reach, Tiles, dense, stride_bounds, within
+from graphwright.kernels.winograd.winograd_tile import K_RUN, product_rows, product_vectors, products
+from graphwright.kernels.winograd.winograd_transforms import ROOT, STORED
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 

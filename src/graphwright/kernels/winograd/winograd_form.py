@@ -8,10 +8,10 @@ from typing import Literal
 from graphwright.cost.nominal import nominal
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.conv import winograd_cost
 from graphwright.kernels.conv.blocked_convolution import BlockedConvolution, two_axes
-from graphwright.kernels.conv.winograd import Conv3x3
 from graphwright.kernels.kernel_choice import NotTaken, WhyNot
+from graphwright.kernels.winograd import winograd_cost
+from graphwright.kernels.winograd.winograd import Conv3x3
 from graphwright.layout.blocks import is_blocked
 from graphwright.records import dataclass
 

@@ -6,7 +6,7 @@
 #include "library/hook.h"
 #include "library/sizes.h"
 
-#include "conv/byte_depthwise.gen.h"
+#include "byte_conv/byte_depthwise.gen.h"
 
 #include "library/byte_dots.h"
 

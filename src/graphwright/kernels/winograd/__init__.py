@@ -1,0 +1,1 @@
+"""Winograd convolutions of images in channel blocks."""

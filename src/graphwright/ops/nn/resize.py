@@ -15,8 +15,6 @@ from graphwright.ir.op import (
     Array,
     Fact,
     Inference,
-    InferError,
-    Op,
     Sample,
     arg,
     op,
@@ -33,13 +31,12 @@ from graphwright.ops.nn.dynamic_resize import (
     region_bounds,
     scaled_sizes,
 )
-from graphwright.ops.nn.folded_resize import folded_resize
 from graphwright.ops.nn.rational_scale import floor_scaled, ratio_of_scale
+from graphwright.ops.nn.resize_attributes import POLICIES, ResizeAttributes
 from graphwright.ops.nn.resize_taps import (
     COORDINATES,
     MODES,
     ROUNDINGS,
-    Method,
     Taps,
     interpolated_axis,
     taps_of,
@@ -47,11 +44,9 @@ from graphwright.ops.nn.resize_taps import (
 from graphwright.ops.nn.spatial import accumulator
 from graphwright.records import replace
 
-POLICIES = ("stretch", "not_larger", "not_smaller")
-
 
 @op("Resize")
-class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
+class Resize(BlockedForm, BoundedForm, PaddingRule, ResizeAttributes):
     """Resizes a tensor by interpolation, by ``scales`` or to ``sizes``: one for each axis, or for each of
     ``axes``.
 
@@ -61,53 +56,6 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
     ``rounding`` ``nearest_mode``, ``policy`` ``keep_aspect_ratio_policy``. ``mode`` cubic is the convolution
     of Keys (1981).
     """
-
-    mode: str = "nearest"
-    coordinates: str = "half_pixel"
-    rounding: str = "round_prefer_floor"
-    scales: tuple[float, ...] | None = None
-    sizes: tuple[Dim, ...] | None = None
-    roi: tuple[float, ...] | None = None
-    """The region of interest of tf_crop_and_resize: all starts, then all ends, as fractions of the axes."""
-    axes: tuple[int, ...] | None = None
-    policy: str = "stretch"
-    antialias: bool = False
-    cubic_a: float = -0.75
-    exclude_outside: bool = False
-    extrapolation: float = 0.0
-    optional_inputs = frozenset({1, 2, 3})
-
-    def verify(self) -> None:
-        for name, value, allowed in (
-            ("mode", self.mode, MODES),
-            ("coordinates", self.coordinates, COORDINATES),
-            ("rounding", self.rounding, ROUNDINGS),
-            ("policy", self.policy, POLICIES),
-        ):
-            if value not in allowed:
-                raise InferError(f"{name} {value!r} is not one of {', '.join(allowed)}")
-
-    @property
-    def method(self) -> Method:
-        """The attributes that define the interpolation."""
-        return Method(
-            self.mode,
-            self.coordinates,
-            self.rounding,
-            self.antialias,
-            self.cubic_a,
-            self.exclude_outside,
-            self.extrapolation,
-        )
-
-    @property
-    def crops(self) -> bool:
-        """Whether it resizes a region of interest."""
-        return self.method.crops
-
-    def fold_operands(self, x: Fact, *operands: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
-        folded = folded_resize(self, x, operands)
-        return None if folded is None or folded == self else (folded, (0,))
 
     def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType:
         if x.dtype == STRING and self.mode != "nearest":
@@ -185,17 +133,6 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         if ratio.limit is not None and not at.not_less(ratio.limit - dim, 0):
             at.at_most(dim, ratio.limit, f"axis {axis}, which is scaled by {scale:.6g}")
         return floordiv(dim * ratio.numerator, ratio.denominator)
-
-    def covered(self, axis: int) -> float:
-        """The fraction of the axis that the region of interest covers."""
-        start, end = self._region(axis)
-        return end - start
-
-    def _region(self, axis: int) -> tuple[float, float]:
-        """The start and end of the region of interest along an axis, as fractions of it."""
-        if not self.crops or self.roi is None:
-            return 0.0, 1.0
-        return self.roi[axis], self.roi[axis + len(self.roi) // 2]
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         before, after = node.operand(0).type.dims, node.output.type.dims
@@ -277,7 +214,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         scale = self.scales[axis] if self.scales is not None else None
         if size == result and scale in (None, 1.0) and not self.crops:
             return None
-        return taps_of(self.method, size, result, scale, self._region(axis))
+        return taps_of(self.method, size, result, scale, self.region(axis))
 
 
 def _is_plain(dtype: DType) -> bool:

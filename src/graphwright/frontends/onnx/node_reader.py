@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import onnx
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.onnx.attributes import check_attributes
 from graphwright.frontends.onnx.calls import Call, attributes_of, body_of, frame_of, require_sizes
-from graphwright.frontends.onnx.catalog import Translation, Unsupported
-from graphwright.frontends.onnx.faults import Fault, Poisoned, text
-from graphwright.frontends.onnx.foreign import discard
-from graphwright.frontends.onnx.node import OnnxNode
+from graphwright.frontends.onnx.catalog import Catalog, Translation, Unsupported
+from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
+from graphwright.frontends.onnx.foreign import ForeignNodes, discard
+from graphwright.frontends.onnx.node import OnnxNode, SubgraphReader
 from graphwright.frontends.onnx.scope import Attribute, Scope
-from graphwright.frontends.onnx.types import check_operands
+from graphwright.frontends.onnx.types import Dims, check_operands
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Import
 from graphwright.ir.op.plugin_ops import blamed, defined_at, is_plugin_op
 
-if TYPE_CHECKING:
-    from graphwright.frontends.onnx.graph import GraphReader
+
+class ModelReader(SubgraphReader, Protocol):
+    """What the nodes of a model share: :class:`.graph.GraphReader`."""
+
+    report: Report
+    catalog: Catalog
+    dims: Dims
+    foreign: ForeignNodes | None
+
+    def read_nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
+        """Adds the nodes of a function body to the graph of ``scope``."""
+
+    def read_outputs(self, names: Sequence[str], scope: Scope, what: str) -> list[Value] | None:
+        """The values of the outputs ``names`` of a function body; None if one failed."""
 
 
 class NodeReader:
     """Reads ``node`` into the graph of ``scope``; ``location`` is its path for errors."""
 
-    def __init__(self, reader: GraphReader, node: onnx.NodeProto, scope: Scope, location: str) -> None:
+    def __init__(self, reader: ModelReader, node: onnx.NodeProto, scope: Scope, location: str) -> None:
         self._reader, self._node, self._scope, self._location = reader, node, scope, location
 
     def read(self) -> None:

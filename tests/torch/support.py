@@ -16,10 +16,10 @@ def compiled(function: Any, **arguments: Any) -> Any:
     return torch.compile(function, backend=backend, **arguments)
 
 
-def close(result: Any, expected: Any) -> None:
+def close(result: Any, expected: Any, rtol: float = 1e-4) -> None:
     """Arrays and tensors in the same containers."""
     plain = torch.utils._pytree.tree_map_only(np.ndarray, lambda a: torch.from_numpy(np.array(a)), result)
-    torch.testing.assert_close(plain, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(plain, expected, rtol=rtol, atol=1e-5)
 
 
 class Applies(nn.Module):

@@ -43,7 +43,7 @@ class StepResult:
     node: Node
     """The node in the snapshot."""
     value: Value
-    """The node in the snapshot."""
+    """The output in the snapshot."""
     got: Array
     expected: Array
     operands: tuple[tuple[Value, Array], ...]
@@ -201,7 +201,7 @@ class Overwritten:
     """An operand that changed between the task that made it and a task that read it."""
 
     value: Value
-    """The node in the snapshot."""
+    """The operand in the snapshot."""
     by: int | None
     """The number of the task after which it had changed; None if it was wrong from the start."""
 

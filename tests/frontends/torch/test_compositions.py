@@ -320,3 +320,16 @@ def test_large_matrices_are_left_to_pytorch_with_the_reason() -> None:
     made = reading(lambda x: torch.linalg.cholesky_ex(x)[0], torch.eye(65))
     reason = "its matrices have 65 rows; a fixed number from 1 to 64 is needed"
     assert list(made.unsupported.values()) == [reason]
+
+
+@pytest.mark.parametrize("density", [False, True])
+def test_histograms_with_edges_equal_pytorch(density: bool) -> None:
+    """Elements on edges, beyond them, and NaN."""
+    torch.manual_seed(0)
+    x, weight = torch.cat([torch.randn(60), torch.tensor([-2.0, 0.0, 2.0, 2.5, torch.nan])]), torch.rand(65)
+    edges = torch.tensor([-1.0, -0.5, 0.0, 2.0])
+    equal(lambda x: torch.histogram(x, 8, range=(-2.0, 2.0), density=density), x)
+    equal(lambda x, w: torch.histogram(x, 4, range=(0.0, 2.0), weight=w, density=density), x, weight)
+    equal(lambda x, e: torch.histogram(x.reshape(5, 13), e, density=density), x, edges)
+    equal(lambda x: torch.histogram(x, 3, range=(1.0, 1.0)), x)
+    equal(lambda x: torch.histogram(x[:60], 7, density=density), x)

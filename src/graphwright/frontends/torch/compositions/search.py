@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -70,6 +71,36 @@ def histc(x: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     inside = (flat >= low) & (flat <= high)
     bin_of = ((flat - low) / (high - low) * bins).to(torch.int64).clamp(0, bins - 1)
     return torch.zeros(bins, dtype=x.dtype).scatter_add(0, torch.where(inside, bin_of, 0), inside.to(x.dtype))
+
+
+@composition(aten.histogram.bin_ct)
+def histogram(
+    x: Tensor, bins: int = 100, *, range: Sequence[float] | None = None, weight: Tensor | None = None,
+    density: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    if range is None and x.numel() == 0:
+        raise NotImplementedError
+    low, high = (x.min(), x.max()) if range is None else map(x.new_tensor, range)
+    half = torch.where(low == high, 0.5, 0.0)
+    low, high = low - half, high + half
+    step, index = (high - low) / bins, torch.arange(bins + 1)
+    edges = torch.where(index < (bins + 1) // 2, low + step * index, high - step * (bins - index))
+    return histogram_of_edges(x, edges, weight=weight, density=density)
+
+
+@composition(aten.histogram.bins_tensor)
+def histogram_of_edges(
+    x: Tensor, edges: Tensor, *, weight: Tensor | None = None, density: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The last bin contains its upper edge."""
+    flat, count = x.reshape(-1), edges.shape[0] - 1
+    bin_of = torch.where(flat == edges[-1], count - 1, searchsorted(edges, flat, right=True) - 1)
+    inside = (bin_of >= 0) & (bin_of < count)
+    given = torch.ones_like(flat) if weight is None else weight.reshape(-1)
+    total = torch.zeros(count, dtype=x.dtype).scatter_add(
+        0, torch.where(inside, bin_of, 0), torch.where(inside, given, 0)
+    )
+    return (total / (total.sum() * edges.diff()) if density else total), edges
 
 
 @composition(aten.nonzero_static.default)

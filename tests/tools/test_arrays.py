@@ -20,7 +20,7 @@ from graphwright.frontends.onnx.values import read_value
 from graphwright.ir.sizes import Dim
 from graphwright.ir.types import BF16, F32, I64, STRING, DType, map_of, optional_of, sequence_of
 from graphwright.tools.arguments import parse_constants, parse_shapes
-from graphwright.tools.arrays import read_npy, read_npz, write_json, write_npz
+from graphwright.tools.arrays import read_feeds, read_npy, read_npz, write_feeds, write_json, write_npz
 from graphwright.tools.check import distance
 from graphwright.tools.feeds import input_sizes, make_feeds
 
@@ -266,3 +266,19 @@ def test_json_has_no_complex_numbers(tmp_path: Path) -> None:
 )
 def test_distances_of_containers(got: object, wanted: object, most: float) -> None:
     assert distance(got, wanted).most == pytest.approx(most)
+
+
+def test_feeds_keep_names_and_dtypes_that_the_format_lacks(tmp_path: Path) -> None:
+    bf16 = BF16.numpy
+    feeds = {
+        "a/b c": np.array([[1.5, -2]], bf16),
+        "x": np.arange(3, dtype=np.int8),
+        "texts": np.array(["é", ""], object),
+    }
+    write_feeds(tmp_path / "feeds.npz", feeds)
+    found = read_feeds(tmp_path / "feeds.npz")
+    assert list(found) == list(feeds) and found["a/b c"].dtype == bf16 and found["x"].dtype == np.int8
+    for name, array in feeds.items():
+        np.testing.assert_array_equal(found[name], array)
+    write_feeds(tmp_path / "none.npz", {})
+    assert read_feeds(tmp_path / "none.npz") == {}

@@ -13,6 +13,7 @@ import numpy as np
 
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.names import UniqueNames, identifier
+from graphwright.ir.types import DTYPES, dtype_of
 from graphwright.support.whole_file import whole_file
 
 Array = np.ndarray[Any, Any]
@@ -78,6 +79,23 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
             with archive.open(f"{kept[name]}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, _storable(array), allow_pickle=False)
     return kept
+
+
+def write_feeds(path: Path, feeds: Mapping[str, Array]) -> None:
+    """Writes arrays of any names and dtypes to an ``.npz`` file for :func:`read_feeds`."""
+    named = {f"input_{k}": array for k, array in enumerate(feeds.values())}
+    dtypes = [dtype_of(array).name for array in feeds.values()]
+    write_npz(path, {"names": np.array(list(feeds), str), "dtypes": np.array(dtypes, str), **named})
+
+
+def read_feeds(path: Path) -> dict[str, Array]:
+    """The arrays that :func:`write_feeds` wrote. Raises FeedError."""
+    held = read_npz(path)
+    arrays = {str(name): held[f"input_{k}"] for k, name in enumerate(held["names"])}
+    return {
+        name: array.view(DTYPES[str(dtype)].numpy) if array.dtype.kind == "V" else array
+        for (name, array), dtype in zip(arrays.items(), held["dtypes"], strict=True)
+    }
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:

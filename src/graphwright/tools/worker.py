@@ -23,7 +23,7 @@ from typing import Any, TextIO
 
 from graphwright.errors import GraphwrightError
 from graphwright.records import dataclass
-from graphwright.tools.arrays import read_npz, write_npz
+from graphwright.tools.arrays import read_feeds, write_npz
 from graphwright.tools.machine import die_with_parent, peak_bytes
 from graphwright.tools.measuring.engines import Run, counters, first_line, start
 
@@ -54,8 +54,7 @@ class _Model:
 
 def _load(task: Mapping[str, Any]) -> tuple[_Model, Any]:
     """Loads a model; also returns the seconds of loading and of the first run."""
-    arrays = read_npz(Path(task["feeds"]))
-    feeds = {name: arrays[f"input_{i}"] for i, name in enumerate(task["names"])}
+    feeds = read_feeds(Path(task["feeds"]))
     os.sched_setaffinity(0, task["cores"])  # before the engine starts threads
     begin = time.perf_counter()
     run = start(task["engine"], Path(task["model"]), task["threads"])

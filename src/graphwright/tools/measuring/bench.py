@@ -28,7 +28,7 @@ from graphwright.config import Options, to_environment
 from graphwright.errors import Diagnostic
 from graphwright.records import dataclass, field
 from graphwright.runtime.model import Model
-from graphwright.tools.arrays import write_npz
+from graphwright.tools.arrays import write_feeds
 from graphwright.tools.machine import usable_cores, versions
 from graphwright.tools.measuring.engines import ENGINES, OURS, EngineError
 
@@ -171,12 +171,11 @@ class Worker:
         Feeds are handed over in ``folder``; results go to ``outputs``, an .npz file.
         """
         file = folder / f"{self._engine}.npz"
-        write_npz(file, {f"input_{i}": array for i, array in enumerate(feeds.values())})
+        write_feeds(file, feeds)
         task = {
             "engine": self._engine,
             "model": str(model),
             "feeds": str(file),
-            "names": list(feeds),
             "threads": threads,
             "cores": usable_cores(threads),
             "outputs": str(outputs or ""),

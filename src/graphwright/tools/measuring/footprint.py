@@ -20,6 +20,7 @@ import numpy as np
 
 from graphwright.errors import Diagnostic, GraphwrightError
 from graphwright.records import dataclass
+from graphwright.tools.arrays import write_feeds
 
 Array = np.ndarray[Any, Any]
 _SCRIPT: Final = Path(__file__).with_name("one_run.py")
@@ -67,8 +68,7 @@ def measure(
     """
     with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
         arrays = Path(folder) / "feeds.npz"
-        numbered = {f"input_{k}": array for k, array in enumerate(feeds.values())}
-        np.savez(arrays, names=np.array(list(feeds), str), **numbered)  # type: ignore[arg-type]  # names of arrays, not options
+        write_feeds(arrays, feeds)
         command = [sys.executable, "-P", str(_SCRIPT), engine, str(model), str(arrays), str(threads)]
         with (
             open(Path(folder) / "errors", "w+b") as errors,

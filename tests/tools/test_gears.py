@@ -153,3 +153,16 @@ def test_bad_gears_are_one_error_that_names_them(network: Path) -> None:
     result = graphwright("compile", network, "--gears", "z:1,2;3,4")
     assert result.exit_code == 2 and "no input 'z'" in result.stderr and "Traceback" not in result.stderr
     assert not Path("network.om").exists()
+
+
+@pytest.mark.parametrize(("between", "rows"), [("error", 2), ("pad", 3), ("dynamic", 3)])
+@pytest.mark.parametrize("command", ["check", "debug bisect", "explain --measure"])
+def test_commands_evaluate_the_gear_of_a_run(tmp_path: Path, command: str, between: str, rows: int) -> None:
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", ("N", 4))
+    b.output("y", b.add(b.softmax(x, axis=-1), x))
+    path = tmp_path / "x.om"
+    b.compile(gears=gw.Gears({"x": [(2, 4), (5, 4)]}, between=between)).save(path)
+    result = graphwright(*command.split(), path, "--shape", f"x:{rows},4")
+    assert result.exit_code == 0, result.stderr
+    assert "within" in result.stdout or "largest merges" in result.stdout

@@ -8,10 +8,10 @@ maps them to the branch of a Case, whose regions hold the model for the shapes o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
-from graphwright.errors import Diagnostic, ModelError
+from graphwright.errors import Diagnostic, FeedError, ModelError
 from graphwright.ir.build import Builder
 from graphwright.ir.builtin.fail import Fail
 from graphwright.ir.clone import clone_graph, copy_nodes
@@ -90,7 +90,7 @@ def padded_modules(buckets: BucketModules) -> list[Module]:
     outputs cropped. Sizes that all buckets share stay fixed.
     """
     rows = [_sizes(bucket.main) for bucket in buckets.buckets]
-    varies = [len(set(column)) > 1 for column in zip(*rows, strict=True)]
+    varies = _varies(rows)
     padded = [_padded_module(buckets, *pair, varies) for pair in zip(buckets.buckets, rows, strict=True)]
     order = sorted(range(len(rows)), key=lambda number: prod(rows[number]))
     return [padded[number] for number in order]
@@ -119,14 +119,50 @@ def split_module(module: Module) -> BucketModules | None:
     """The inverse of :func:`joined_module`; None for a module without buckets. Raises ModelError if the graph
     is malformed.
     """
-    signature = module.signatures.get("main")
-    if signature is None or Role.SIZES not in signature.roles:
+    if not has_buckets(module):
         return None
+    signature = module.signatures["main"]
     run_passes(module, Unfuse(), DeadBranches(), verify_each=False)  # regions may have been compiled
     try:
         return _split(module, signature)
     except ValueError as error:
         raise ModelError(Diagnostic("gears", f"the graph with gears is malformed: {error}")) from error
+
+
+def has_buckets(module: Module) -> bool:
+    """Whether the entry of ``module`` selects a bucket by the sizes of the inputs."""
+    signature = module.signatures.get("main")
+    return signature is not None and Role.SIZES in signature.roles
+
+
+def selected_graph(module: Module, shapes: Mapping[str, Sequence[int]]) -> Graph:
+    """The region that runs inputs of ``shapes``; the entry of ``module`` if it has no buckets."""
+    if not has_buckets(module):
+        return module.main
+    (index,) = module.main.inputs[-1].users
+    (case,) = index.output.users
+    assert isinstance(index.op, BucketIndex)
+    return case.regions[_bucket_of(index.op, module.main.inputs[:-1], shapes)]
+
+
+def selected_module(module: Module, shapes: Mapping[str, Sequence[int]]) -> Module:
+    """The module that runs inputs of ``shapes``, without buckets; ``module`` itself if it has none."""
+    buckets = split_module(module)
+    if buckets is None:
+        return module
+    rows = tuple(_sizes(bucket.main) for bucket in buckets.buckets)
+    index = _bucket_of(BucketIndex(rows, buckets.otherwise), buckets.outer.main.inputs, shapes)
+    if buckets.otherwise != "pad":
+        return buckets.modules[index]
+    return _padded_module(buckets, buckets.buckets[index], rows[index], _varies(rows))
+
+
+def _bucket_of(index: BucketIndex, inputs: Sequence[Value], shapes: Mapping[str, Sequence[int]]) -> int:
+    sizes = tuple(size for value in inputs for size in shapes.get(value.name, ()))
+    found = index.find(sizes)
+    if found is None:
+        raise FeedError(Diagnostic("gear", f"no gear accepts the sizes {list(sizes)}"))
+    return found
 
 
 def _split(module: Module, signature: Signature) -> BucketModules:
@@ -202,6 +238,11 @@ def _crop_to(graph: Graph, value: Value, wanted: TensorType, of_inputs: Collecti
 
 def _append(graph: Graph, op: Pad | Slice, value: Value, type: TensorType) -> Value:
     return graph.append(Node(op, [value], [type], name=value.name)).output
+
+
+def _varies(rows: Sequence[Sequence[int]]) -> list[bool]:
+    """For each size, whether it differs between buckets."""
+    return [len(set(column)) > 1 for column in zip(*rows, strict=True)]
 
 
 def _sizes(graph: Graph) -> tuple[int, ...]:

@@ -50,6 +50,11 @@ def make_feeds(
     return {spec.name: arrays[spec.name] for spec in specs}
 
 
+def shapes_of(feeds: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the arrays of ``feeds``, which may also have lists and dicts."""
+    return {name: array.shape for name, array in feeds.items() if hasattr(array, "shape")}
+
+
 def _require_containers(specs: Sequence[TensorSpec], given: Mapping[str, Any]) -> None:
     faults = Collector(FeedError)
     for spec in specs:

@@ -18,6 +18,7 @@ from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
 from graphwright.ir.graph import Module
 from graphwright.ir.types import DType
+from graphwright.passes.buckets import selected_module
 from graphwright.records import replace
 from graphwright.runtime.model import Model
 from graphwright.support.file_kinds import EXPORTED, kind_of_file
@@ -26,6 +27,7 @@ from graphwright.tools.arguments import parse_constants
 from graphwright.tools.arrays import described
 from graphwright.tools.check import EvaluationError, all_feeds, distance, reference_outputs
 from graphwright.tools.console import note, say, table
+from graphwright.tools.feeds import shapes_of
 from graphwright.tools.flags import with_options
 from graphwright.tools.measuring.engines import EngineError, is_installed, start
 from graphwright.tools.models import is_package
@@ -120,7 +122,7 @@ def _expected(
     in f64.
     """
     if source is None or not _is_of_torch(source):
-        return reference_outputs(_reference(compiled, source, constants), feeds)
+        return reference_outputs(_reference(compiled, source, constants, feeds), feeds)
     from graphwright.frontends.torch.source import eager_outputs  # imports torch
 
     return eager_outputs(source, lambda module: all_feeds(module, feeds, constants))
@@ -130,10 +132,12 @@ def _is_of_torch(source: Path) -> bool:
     return kind_of_file(source) is EXPORTED
 
 
-def _reference(compiled: Model, source: Path | None, constants: Mapping[str, Any]) -> Module:
+def _reference(
+    compiled: Model, source: Path | None, constants: Mapping[str, Any], feeds: Mapping[str, Array]
+) -> Module:
     graphwright.ops.load()
     if source is None:
-        return source_module(compiled.package)
+        return selected_module(source_module(compiled.package), shapes_of(feeds))
     return load_onnx(str(source), constants=constants)
 
 

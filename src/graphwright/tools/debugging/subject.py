@@ -18,6 +18,7 @@ from graphwright.export.onnx import write_model
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Array
+from graphwright.passes.buckets import has_buckets, selected_module
 from graphwright.records import dataclass, replace
 from graphwright.runtime.feeds.bindings import Bindings
 from graphwright.runtime.model import Model
@@ -27,7 +28,7 @@ from graphwright.tools.check import all_feeds
 from graphwright.tools.debugging.history import History
 from graphwright.tools.debugging.programs import DebuggedProgram, programs_in_run
 from graphwright.tools.debugging.submodel import Divisible, read_onnx, values_of
-from graphwright.tools.feeds import make_feeds
+from graphwright.tools.feeds import make_feeds, shapes_of
 from graphwright.tools.models import is_package
 from graphwright.tools.run_flags import RunFlags
 
@@ -77,10 +78,12 @@ def open_subject(
     options = replace(options, tune=0, targets=(), specialize="none", streams=1)
     source = source_of(path, options)
     fixed = parse_constants(list(constants or ()))
-    model, history = _compiled(source, options, shapes or {}, fixed)
+    buckets = isinstance(source, Module) and has_buckets(source)
+    model, history = _compiled(source, options, {} if buckets else shapes or {}, fixed)
     feeds = make_feeds(model.inputs, given, shapes or {}, seed) if feeds is None else feeds
     if isinstance(model.entry.executable, Dispatch):
-        sizes = {name: array.shape for name, array in feeds.items() if hasattr(array, "shape")}
+        sizes = shapes_of(feeds)
+        source = selected_module(source, sizes) if isinstance(source, Module) else source
         model, history = _compiled(source, options, sizes, fixed)
     arrays = _arrays(model, feeds)
     return Subject(model, history, feeds, arrays, programs_in_run(model.package, history, arrays))

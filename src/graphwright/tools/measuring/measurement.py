@@ -20,7 +20,8 @@ from graphwright.ir.nesting import regions_of
 from graphwright.ir.op import Array
 from graphwright.loading import make_model
 from graphwright.package.package import Package
-from graphwright.passes.bind_sizes import shape_all_inputs
+from graphwright.passes.bind_sizes import shape_inputs
+from graphwright.passes.buckets import selected_graph
 from graphwright.records import dataclass, replace
 from graphwright.runtime.model import Model
 from graphwright.tools.feeds import make_feeds
@@ -117,8 +118,10 @@ def largest_merges(package: Package, shapes: Sequence[Sequence[int]], options: O
     module = unpacked_module(package)
     if any(value.type.shape is None for value in module.main.inputs):
         return []
-    shape_all_inputs(module, shapes)
-    fused = [node for node in module.walk() if isinstance(node.op, Fused) and _is_static(node)]
+    fed = {value.name: shape for value, shape in zip(module.main.inputs, shapes, strict=False)}
+    shape_inputs(module, fed)
+    graph = selected_graph(module, fed)
+    fused = [node for node in graph.walk() if isinstance(node.op, Fused) and _is_static(node)]
     found = [(node_traffic(node, module.symbols), node) for node in fused]
     largest = sorted(found, key=lambda each: each[0].fused.total - each[0].unfused.total)[:MERGES]
     timed = [_timed(traffic, module, node, options) for traffic, node in largest if len(traffic.ops) > 1]

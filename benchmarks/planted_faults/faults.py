@@ -263,7 +263,7 @@ MEMORIES: Final = (
     Fault(
         "weights: places are 64 bytes too early",
         "residuals",
-        patched("graphwright.compiler.weights._adopt_packed", _shifted),
+        patched("graphwright.compiler.read_constants._adopt_packed", _shifted),
         KERNEL,
         "b_node",
     ),

@@ -13,8 +13,8 @@ from graphwright.arguments import AnyShapes, EntryArguments, read_entries, read_
 from graphwright.compiler.buckets import bucket_modules
 from graphwright.compiler.driver import Source as DriverSource
 from graphwright.compiler.driver import compile_sources, retyped
+from graphwright.compiler.join_targets import compile_targets
 from graphwright.compiler.run_passes import Observer, observe_nothing
-from graphwright.compiler.targets import compile_targets
 from graphwright.config import Options
 from graphwright.frontends.onnx import Opened
 from graphwright.frontends.onnx import load as load_onnx

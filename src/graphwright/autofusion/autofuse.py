@@ -22,9 +22,9 @@ from graphwright.autofusion.regions import fuse_model
 from graphwright.autofusion.source_metadata import copy_metadata
 from graphwright.autofusion.standalone import Standalone, build_standalone
 from graphwright.autofusion.traffic import Traffic, traffic
+from graphwright.compiler.interface import input_specs
 from graphwright.compiler.pipeline import source_passes
 from graphwright.compiler.run_passes import run_passes
-from graphwright.compiler.specs import input_specs
 from graphwright.config import Options
 from graphwright.cost.machine import Machine
 from graphwright.cost.nominal import nominal

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 
 from graphwright.autofusion.library_parts import Part, write_library
 from graphwright.compiler.driver import compile_module
-from graphwright.compiler.targets import compile_targets
+from graphwright.compiler.join_targets import compile_targets
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.executable.nodes import (

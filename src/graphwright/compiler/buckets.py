@@ -9,9 +9,9 @@ from math import prod
 
 from graphwright.compiler.entries import Finished
 from graphwright.compiler.executables import Compiled
+from graphwright.compiler.interface import input_specs, output_specs
 from graphwright.compiler.pipeline import shape_passes
 from graphwright.compiler.run_passes import run_passes
-from graphwright.compiler.specs import input_specs, output_specs
 from graphwright.config import Options
 from graphwright.errors import Collector, Diagnostic, GraphwrightError, ModelError, OptionError
 from graphwright.executable.nodes import Dispatch

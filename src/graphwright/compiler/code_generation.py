@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from graphwright.compiler.interface import program_of
 from graphwright.compiler.memory_budget import Budget, lower_within_budget
+from graphwright.compiler.read_constants import pack_read_constants
 from graphwright.compiler.report import compile_report
 from graphwright.compiler.run_passes import Observer, observe_nothing
 from graphwright.compiler.selection import select_units
-from graphwright.compiler.specs import program_of
 from graphwright.compiler.translation_units import compile_files, sources_of
 from graphwright.compiler.unit import Unit, run_kernel_passes
-from graphwright.compiler.weights import pack_read_constants
 from graphwright.config import Options
 from graphwright.errors import ToolchainError
 from graphwright.executable.nodes import Program

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Protocol
 
 from graphwright.compiler.executables import Compiled, compile_executables, interpreted_executables
+from graphwright.compiler.interface import constraint_texts, initial_values, input_specs, output_specs, states
 from graphwright.compiler.remark_text import encode_remarks
 from graphwright.compiler.remarks import remarks_of
 from graphwright.compiler.run_passes import Observer
-from graphwright.compiler.specs import constraint_texts, initial_values, input_specs, output_specs, states
 from graphwright.config import Options
 from graphwright.cost.choices import digest_of
 from graphwright.errors import Collector, ModelError

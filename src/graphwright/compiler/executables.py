@@ -9,11 +9,11 @@ from itertools import count
 
 from graphwright.compiler.code_generation import Compilation, compile_units
 from graphwright.compiler.host_program import HostProgramDraft
+from graphwright.compiler.interface import program_of
 from graphwright.compiler.partition import is_placed, partition
 from graphwright.compiler.pipeline import PARTITION, graph_passes, partition_passes
 from graphwright.compiler.report import host_program_report, with_dynamic
 from graphwright.compiler.run_passes import Observer, run_passes
-from graphwright.compiler.specs import program_of
 from graphwright.compiler.tuning import tune
 from graphwright.compiler.unit import Unit
 from graphwright.config import Options

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from graphwright.compiler.code_generation import Compilation
 from graphwright.compiler.host_nodes import bound_by
+from graphwright.compiler.interface import constraint_texts, guard_texts, input_specs, output_specs, spec_of
 from graphwright.compiler.partition import Group, Kind, Partition, device_of, partition
-from graphwright.compiler.specs import constraint_texts, guard_texts, input_specs, output_specs, spec_of
 from graphwright.compiler.subgraphs import closed_copy, compiled_region, module_of, unbound_sizes
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.executable.nodes import (

@@ -10,8 +10,8 @@ import onnx
 
 import graphwright as gw
 from graphwright import ops
+from graphwright.compiler.interface import input_specs
 from graphwright.compiler.recompile import source_module
-from graphwright.compiler.specs import input_specs
 from graphwright.config import Options
 from graphwright.executable.nodes import Dispatch, Program
 from graphwright.export.onnx import write_model

@@ -190,6 +190,18 @@ def test_the_first_opset_follows_its_text() -> None:
         close(actual[f"y{k}_0"], wide, f"{case.op}-1 {case.given}")
 
 
+def test_models_from_before_opsets_use_the_first_one() -> None:
+    source, feeds = model_of([Case("Add", (_X, normal(3)), {"broadcast": 1, "axis": 1}, fed=2)], 1)
+    del source.opset_import[:]
+    for version in (1, 2):
+        source.ir_version = version
+        (y,) = gw.compile(source).run(feeds).values()
+        np.testing.assert_array_equal(y, feeds["x0_0"] + feeds["x0_1"][:, None])
+    source.ir_version = 3
+    with pytest.raises(gw.ModelError, match="imports no opset"):
+        gw.compile(source)
+
+
 @pytest.mark.parametrize(
     ("opset", "dtype"), [(6, np.float32), (7, np.float32), (10, np.bool_), (12, np.bool_)]
 )

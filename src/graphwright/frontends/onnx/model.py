@@ -15,7 +15,7 @@ from graphwright.frontends.onnx.faults import Fault, Report, text
 from graphwright.frontends.onnx.foreign import ForeignNodes
 from graphwright.frontends.onnx.graph import GraphReader
 from graphwright.frontends.onnx.model_files import ModelFiles
-from graphwright.frontends.onnx.opsets import opset_versions
+from graphwright.frontends.onnx.opsets import OLDEST, opset_versions
 from graphwright.frontends.onnx.order import reads
 from graphwright.frontends.onnx.read import Source, read
 from graphwright.frontends.onnx.scope import POISON, Frame, Scope
@@ -30,6 +30,9 @@ from graphwright.support.spelling import did_you_mean, listed
 
 OVERRIDABLE = "graphwright.overridable_inputs"
 """Metadata key of a JSON list: the inputs with a default value, which became constants."""
+
+FIRST_IR_WITH_OPSETS = 3
+"""The first version of the IR in which models import opsets; those before use the first one."""
 
 Shapes = Mapping[str, Sequence[Binding]]
 
@@ -99,7 +102,10 @@ def _read_model(
     keep_foreign: bool,
 ) -> None:
     model, module = opened.model, opened.module
-    frame = Frame(opset_versions((text(o.domain), o.version) for o in model.opset_import))
+    imports = [(text(o.domain), o.version) for o in model.opset_import]
+    if not imports and 0 < model.ir_version < FIRST_IR_WITH_OPSETS:
+        imports = [("", OLDEST)]
+    frame = Frame(opset_versions(imports))
     foreign = ForeignNodes(model.graph) if keep_foreign else None
     reader = GraphReader(module, model.functions, report, foreign)
     builder, _ = new_graph(module, "main", ())

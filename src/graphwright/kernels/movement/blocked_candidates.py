@@ -54,5 +54,5 @@ def _copy_channels(x: Value, y: Value, channels: Dim, x_first: Dim, y_first: Dim
     ))  # fmt: skip
     return Launch(
         KernelRef(blocked_concat.SYMBOL), (x, y), (1,), tuple(args), blocked_concat.grid(isa, args),
-        blocked_concat.scratch_bytes(isa, args), blocked_concat.work_ns(isa, args),
+        work=blocked_concat.work_ns(isa, args),
     )  # fmt: skip

@@ -54,11 +54,6 @@ def grid(isa: Isa, args: CopyChannelsArgs) -> Dim:
     return args.images * blocks * ceildiv(args.h * args.w, _CHUNK)
 
 
-def scratch_bytes(isa: Isa, args: CopyChannelsArgs) -> Dim:
-    """The kernel needs no scratch."""
-    return 0
-
-
 def work_ns(isa: Isa, args: CopyChannelsArgs) -> Dim:
     """The predicted time on one core, in nanoseconds: half a cycle per element, each
     read and written once.

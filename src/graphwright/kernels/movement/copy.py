@@ -81,11 +81,6 @@ class CopyNd:
         """The number of units of work, which are of about equal size."""
         return shares(product(self.shape) * self.element_size)
 
-    @property
-    def scratch_bytes(self) -> Dim:
-        """The kernel needs no scratch."""
-        return 0
-
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: copies of whole rows, or of single elements if one
         side is strided.

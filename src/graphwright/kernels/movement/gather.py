@@ -70,11 +70,6 @@ class Gather:
         """The number of units of work, which are of about equal size."""
         return shares(self.outer * self.count * self.inner * self.element_size)
 
-    @property
-    def scratch_bytes(self) -> Dim:
-        """The kernel needs no scratch."""
-        return 0
-
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: some cycles per index, and moving the slices."""
         rows = self.outer * self.count

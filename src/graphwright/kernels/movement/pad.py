@@ -69,11 +69,6 @@ class PadNd:
         """The number of units of work, which are of about equal size."""
         return shares(product(self.out_shape) * self.element_size)
 
-    @property
-    def scratch_bytes(self) -> Dim:
-        """The kernel needs no scratch."""
-        return 0
-
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: reading and writing bytes, and the pads of each
         row.

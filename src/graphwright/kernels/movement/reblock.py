@@ -55,11 +55,6 @@ def grid(isa: Isa, args: ReblockArgs) -> Dim:
     return args.images * ceildiv(args.channels, isa.lanes) * ceildiv(args.h * args.w, _CHUNK)
 
 
-def scratch_bytes(isa: Isa, args: ReblockArgs) -> Dim:
-    """The kernel needs no scratch."""
-    return 0
-
-
 def work_ns(isa: Isa, args: ReblockArgs) -> Dim:
     """The predicted time on one core, in nanoseconds."""
     planes = args.images * ceildiv(args.channels, isa.lanes)

@@ -32,7 +32,5 @@ def trans_data(node: Node, context: Context) -> Launch | Alias | str:
     args = reblock.ReblockArgs(*(images, channels, h, w, *plain_strides, *block_strides(blocked)))
     symbol = reblock.UNBLOCK if blocked is x else reblock.BLOCK
     isa = context.isa
-    return Launch(
-            KernelRef(symbol), (x, y), (1,), tuple(args), reblock.grid(isa, args),
-            reblock.scratch_bytes(isa, args), reblock.work_ns(isa, args),
-        )  # fmt: skip
+    grid, work = reblock.grid(isa, args), reblock.work_ns(isa, args)
+    return Launch(KernelRef(symbol), (x, y), (1,), tuple(args), grid, work=work)

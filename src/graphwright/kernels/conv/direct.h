@@ -30,6 +30,7 @@ struct conv {
     int streamed;                      /* the weights do not fit the L2 cache */
     int64_t row_pitch, plane, x_block; /* of the image or of the copy */
     int64_t row_step;                  /* elements between the input rows of adjacent output rows */
+    int64_t tap_rows;                  /* rows of the image, or of the copy, between adjacent rows of taps */
     int64_t step; /* columns between pixels: in the image, or 1 in a copy sorted by remainder */
     struct tap *taps;
     float *copy, *sums;

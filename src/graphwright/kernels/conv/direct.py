@@ -214,7 +214,9 @@ def _scratch_of(isa: Isa, args: DirectArgs, lanes: int, copies: Dim, rows: Dim, 
     """The scratch bytes for bands of ``rows`` and ``columns``."""
     taps = args.kh * args.kw
     step = _read(args.kh, args.stride_h)
-    copied_rows = (rows - 1) * step + (args.kh - 1) * args.dilation_h + 1
+    band_rows = (rows - 1) * step + 1
+    tap_rows = 1 if args.dilation_h == 1 else minimum(args.dilation_h, band_rows)
+    copied_rows = band_rows + (args.kh - 1) * tap_rows
     plane = columns + floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
     planes = _read(args.kw, args.stride_w)
     copied = copies * ceildiv(args.cin, lanes) * lanes * copied_rows * planes * plane

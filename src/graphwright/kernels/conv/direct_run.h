@@ -14,17 +14,20 @@ static void copy_row_of_blocks(const struct conv *g, int64_t row, int64_t c, int
                                int64_t step, int64_t planes, float *to);
 
 /* Copies the rows of the image that a band reads; columns x, x + sorted, ... of each row become contiguous.
- */
+ * If the dilation leaves gaps between the rows of different taps, they are not copied. */
 static void copy_band(const struct conv *g, const struct band *o, int64_t image) {
     const struct direct_args *s = &g->s;
     const int64_t step = s->kh == 1 ? s->stride_h : 1, top = o->y0 * s->stride_h - s->pad_top;
-    const int64_t rows = ((o->y1 - 1 - o->y0) * s->stride_h + (s->kh - 1) * s->dilation_h) / step + 1;
+    const int has_gaps = g->tap_rows < s->dilation_h;
+    const int64_t parts = has_gaps ? s->kh : 1, reach = has_gaps ? 0 : (s->kh - 1) * s->dilation_h;
+    const int64_t rows = ((o->y1 - 1 - o->y0) * s->stride_h + reach) / step + 1;
     const int64_t sorted = s->stride_w / g->step, planes = s->kw == 1 ? 1 : sorted;
     const int64_t columns = (o->x1 - 1 - o->x0) * g->step + 1 + (s->kw - 1) * s->dilation_w / sorted;
     const int64_t left = o->x0 * s->stride_w - s->pad_left;
     for (int64_t c = 0; c * g->lanes < s->cin; c++)
-        for (int64_t i = 0, y = top; i < rows; i++, y += step) {
-            float *to = g->copy + c * g->x_block + i * g->row_pitch;
+        for (int64_t at = 0; at < parts * rows; at++) {
+            const int64_t part = at / rows, i = at % rows, y = top + part * s->dilation_h + i * step;
+            float *to = g->copy + c * g->x_block + (part * g->tap_rows + i) * g->row_pitch;
             if (y >= 0 && y < s->h)
                 copy_row_of_blocks(g, image + y * s->x_h, c, left, columns, sorted, planes, to);
         }
@@ -95,6 +98,7 @@ static void lay_out(struct conv *g, int64_t *scratch) {
     g->row_pitch = s->x_h;
     g->x_block = s->x_c;
     g->row_step = s->stride_h * s->x_h;
+    g->tap_rows = s->dilation_h;
     g->taps = (struct tap *)scratch;
     g->copy = g->sums = (float *)(scratch + ceildiv(2 * taps, 8) * 8);
     const int64_t sorted = s->stride_w / g->step;
@@ -103,14 +107,15 @@ static void lay_out(struct conv *g, int64_t *scratch) {
         const int64_t columns = ceildiv(s->ow, g->column_bands);
         g->plane = ((columns - 1) * g->step + 1 + last / sorted) * g->lanes;
         g->row_pitch = g->plane * (s->kw == 1 ? 1 : sorted);
-        g->x_block = ((rows - 1) * step + (s->kh - 1) * s->dilation_h + 1) * g->row_pitch;
+        g->tap_rows = smaller(s->dilation_h, (rows - 1) * step + 1);
+        g->x_block = ((rows - 1) * step + (s->kh - 1) * g->tap_rows + 1) * g->row_pitch;
         g->row_step = step * g->row_pitch;
         g->sums = g->copy + ceildiv(s->cin, g->lanes) * g->x_block;
     }
     for (int64_t i = 0; i < s->kh; i++)
         for (int64_t j = 0, x = 0; j < s->kw; j++, x += s->dilation_w)
             g->taps[i * s->kw + j] = (struct tap){
-                .at = i * s->dilation_h * g->row_pitch +
+                .at = i * g->tap_rows * g->row_pitch +
                       (g->copied ? x % sorted * g->plane + x / sorted * g->lanes : x * g->lanes),
                 .outside = g->copied ? 0 : outside(s, 0, 1, j) | outside(s, s->ow - 1, s->ow, j) << 1,
             };

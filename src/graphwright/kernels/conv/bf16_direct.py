@@ -18,8 +18,8 @@ from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, mod
 from graphwright.ir.types import Layout
 from graphwright.kernels.conv import direct
+from graphwright.kernels.conv.blocked_tile_tables import pair_families
 from graphwright.kernels.conv.direct import ABI, DirectArgs
-from graphwright.kernels.conv.tile_tables import pair_families
 from graphwright.kernels.library.extent import Extent, dense
 from graphwright.kernels.library.transpose import transpose
 from graphwright.records import replace

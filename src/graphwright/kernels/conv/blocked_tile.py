@@ -34,7 +34,7 @@ _FOLDED: Final = (1, 3, 5, 6)
 
 
 @dataclass(frozen=True)
-class Tile:
+class BlockedTile:
     """``pixels`` adjacent pixels of a row, times ``blocks`` output blocks of VL channels."""
 
     pixels: int
@@ -63,7 +63,7 @@ class Family:
         """The bytes between pixels of the input."""
         return 4 * self.lanes * self.step
 
-    def tile_name(self, tile: Tile) -> str:
+    def tile_name(self, tile: BlockedTile) -> str:
         """The C name of the function of ``tile``."""
         return f"{self.name}_{tile.pixels}x{tile.blocks}"
 
@@ -92,11 +92,11 @@ _BLOCKS: Final = ("(%%rax)", "(%%rax,%%rdx,4)", "(%%rax,%%rdx,8)", f"(%%rax,{_TR
 
 
 @dataclass(frozen=True)
-class TileAssembly:
+class BlockedTileAssembly:
     """Generates the function of one tile."""
 
     family: Family
-    tile: Tile
+    tile: BlockedTile
 
     @property
     def wide(self) -> bool:

@@ -23,7 +23,7 @@ from graphwright.cost.machine import FMA_SUMS
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod
 from graphwright.kernels.conv.arguments import Convolution2dArgs
-from graphwright.kernels.conv.tile_tables import STEPS, families, widest
+from graphwright.kernels.conv.blocked_tile_tables import STEPS, families, widest
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     BITS,

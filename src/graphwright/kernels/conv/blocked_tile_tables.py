@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from graphwright.kernels.conv.blocked_tile import Family, Tile, TileAssembly
+from graphwright.kernels.conv.blocked_tile import BlockedTile, BlockedTileAssembly, Family
 from graphwright.targets.cpu.isa import Isa
 
 STEPS: Final = (1, 2)
@@ -21,10 +21,10 @@ def widest(isa: Isa) -> tuple[int, ...]:
     return (14, 14, 9, 6) if isa.vector_bytes == 64 else (8, 6, 4)
 
 
-def _tiles(isa: Isa) -> list[Tile]:
+def _tiles(isa: Isa) -> list[BlockedTile]:
     """The tiles of every width up to :func:`widest`."""
     most = enumerate(widest(isa), 1)
-    return [Tile(pixels, blocks) for blocks, width in most for pixels in range(1, width + 1)]
+    return [BlockedTile(pixels, blocks) for blocks, width in most for pixels in range(1, width + 1)]
 
 
 def families(isa: Isa) -> str:
@@ -43,12 +43,12 @@ def pair_families(isa: Isa) -> str:
 
 
 def _assembled(kind: str, families: Sequence[Family]) -> str:
-    tiles = [TileAssembly(family, tile) for family in families for tile in _tiles(family.isa)]
+    tiles = [BlockedTileAssembly(family, tile) for family in families for tile in _tiles(family.isa)]
     return _table(kind, families, [tile.text() for tile in tiles], Family.tile_name)
 
 
 def _table(
-    kind: str, families: Sequence[Family], texts: Sequence[str], name: Callable[[Family, Tile], str]
+    kind: str, families: Sequence[Family], texts: Sequence[str], name: Callable[[Family, BlockedTile], str]
 ) -> str:
     entries = (
         f"    [{family.step - 1}][{tile.blocks - 1}][{tile.pixels}] = {name(family, tile)},"
@@ -59,11 +59,11 @@ def _table(
     return "\n".join([*texts, table, *entries, "};", ""])
 
 
-def _halves(family: Family, tile: Tile) -> str:
+def _halves(family: Family, tile: BlockedTile) -> str:
     """A tile of pairs for CPUs without instructions for pairs."""
     size = f"{tile.pixels}, {tile.blocks}, {family.step}"
     return f"static void {_halved(family, tile)}(const struct tile *t) {{ tile_of_halves(t, {size}); }}"
 
 
-def _halved(family: Family, tile: Tile) -> str:
+def _halved(family: Family, tile: BlockedTile) -> str:
     return f"halves_{family.tile_name(tile)}"

@@ -295,6 +295,8 @@ def described(engine: ModuleType, model: bytes) -> Any:
 def test_a_model_describes_itself() -> None:
     same(lambda engine: described(engine, sums()))
     same(lambda engine: described(engine, with_default()))
+    args = ours.InferenceSession(sums()).get_inputs()
+    assert f"{args}" == f"[{args[0]}, {args[1]}]", "a list of arguments shows them as they are printed"
 
 
 def test_shapes_that_scripts_change(pair: dict[ModuleType, Any]) -> None:

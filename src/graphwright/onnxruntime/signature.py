@@ -39,7 +39,7 @@ class NodeArg:
     def __hash__(self) -> int:
         return hash((self.name, self.type))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
 
 

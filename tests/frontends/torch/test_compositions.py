@@ -309,11 +309,16 @@ def test_logarithms_of_determinants_have_no_range(scale: float) -> None:
 
 
 def test_results_that_only_lapack_has_are_left_to_pytorch() -> None:
-    made = reading(torch.linalg.inv, regular(3, 3))
-    assert {str(node.target): reason for node, reason in made.unsupported.items()} == {
-        "aten.linalg_inv_ex.default": "its result 1 is not supported",
-        "aten._linalg_check_errors.default": "there is no op for it",
-    }
+    for function, operator, number in (
+        (torch.linalg.inv, "aten.linalg_inv_ex.default", 1),
+        (torch.linalg.cholesky, "aten.linalg_cholesky_ex.default", 1),
+        (lambda x: torch.linalg.solve(x, x), "aten._linalg_solve_ex.default", 3),
+    ):
+        made = reading(function, regular(3, 3))
+        assert {str(node.target): reason for node, reason in made.unsupported.items()} == {
+            operator: f"its result {number} is not supported",
+            "aten._linalg_check_errors.default": "there is no op for it",
+        }
 
 
 def test_large_matrices_are_left_to_pytorch_with_the_reason() -> None:

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from graphwright.errors import ModelError
 from graphwright.frontends.torch.call import Call
 from graphwright.frontends.torch.catalog import import_function
+from graphwright.frontends.torch.compositions import composed
 from graphwright.frontends.torch.decompositions import Decomposer, operands
 from graphwright.frontends.torch.higher_order import wrapped
 from graphwright.frontends.torch.hints import note_hint
@@ -159,8 +160,8 @@ class NodeReader:
                 raise
             try:
                 return _with_checked_types(node, self._part(traced, list(map(self.resolved, operands(node)))))
-            except Unsupported:
-                raise error from None
+            except Unsupported as refusal:
+                raise (refusal if composed(node.target) else error) from None
 
     def _number(self, node: fx.Node, fake: Any) -> Any:
         """The result of a computation on sizes."""

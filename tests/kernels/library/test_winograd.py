@@ -27,8 +27,8 @@ each_form = pytest.mark.parametrize("m", winograd.SYMBOLS)
 SIZES = [*range(1, 18), 56, 63]
 
 
-def window(pads: tuple[int, int, int, int]) -> Window:
-    return Window((3, 3), pads=pads)
+def window(pads: tuple[int, int, int, int], dilation: int = 1) -> Window:
+    return Window((3, 3), pads=pads, dilation=(dilation, dilation))
 
 
 def bits(value: float) -> int:
@@ -64,15 +64,15 @@ class Winograd(PreparedKernel):
     def __init__(
         self, m: int, isa: Isa, x: Any, w: Any, bias: Any = None, residual: Any = None, *,
         pads: tuple[int, int, int, int] = (1, 1, 1, 1), act: int = 0, lo: float = 0, hi: float = 0,
-        blocking: tuple[int, int] | None = None, gap: int = 0, at_end: bool = True,
+        blocking: tuple[int, int] | None = None, gap: int = 0, at_end: bool = True, dilation: int = 1,
     ) -> None:  # fmt: skip
         (n, cin, h, width), cout = x.shape, w.shape[0]
-        oh, ow = window(pads).output(h, width)
+        oh, ow = window(pads, dilation).output(h, width)
         self.m, self.isa, self.shape = m, isa, (n, cout, oh, ow)
         x = to_blocks(x, isa, at_end=at_end, gap=gap)
         self.y = to_blocks(np.zeros(self.shape, np.float32), isa, at_end=at_end, gap=gap)
         residual = None if residual is None else to_blocks(residual, isa, at_end=at_end, gap=gap)
-        args = winograd.dense_args(m, isa, Conv3x3(n, cin, cout, oh, ow), pads)
+        args = winograd.dense_args(m, isa, Conv3x3(n, cin, cout, oh, ow, dilation), pads)
         args = replace(args, act=act, lo=bits(lo), hi=bits(hi))
         strides = {name: strides_of(v) for name, v in (("x", x), ("r", self.y), ("y", self.y))}
         if gap:
@@ -130,28 +130,32 @@ def assert_near(actual: Any, expected: Any, cin: int) -> None:
 @given(
     n=st.integers(0, 2), cin=st.sampled_from([1, 3, 8, 16, 17, 35]),
     cout=st.sampled_from([1, 5, 16, 24, 40, 70]),
-    h=st.sampled_from(SIZES), w=st.sampled_from(SIZES), pads=st.tuples(*[st.integers(0, 2)] * 4),
+    h=st.sampled_from(SIZES), w=st.sampled_from(SIZES), pads=st.tuples(*[st.integers(0, 5)] * 4),
+    dilation=st.sampled_from([1, 1, 2, 3, 7]),
     bias=st.booleans(), residual=st.booleans(), act=st.sampled_from([0, 1, 2]), gap=st.sampled_from([0, 1]),
     at_end=st.booleans(),
 )  # fmt: skip
-@example(1, 16, 16, 1, 1, (1, 1, 1, 1), True, True, 0, 0, True)
-@example(1, 3, 5, 1, 2, (2, 2, 2, 2), True, False, 1, 1, False)
-@example(1, 16, 32, 56, 56, (1, 1, 1, 1), True, True, 1, 0, True)
-@example(1, 16, 16, 63, 3, (0, 0, 0, 0), True, False, 0, 0, True)
+@example(1, 16, 16, 1, 1, (1, 1, 1, 1), 1, True, True, 0, 0, True)
+@example(1, 3, 5, 1, 2, (2, 2, 2, 2), 1, True, False, 1, 1, False)
+@example(1, 16, 32, 56, 56, (1, 1, 1, 1), 1, True, True, 1, 0, True)
+@example(1, 16, 16, 63, 3, (0, 0, 0, 0), 1, True, False, 0, 0, True)
+@example(2, 17, 40, 41, 56, (2, 1, 2, 3), 2, True, True, 2, 1, True)
+@example(1, 16, 5, 3, 2, (5, 7, 8, 7), 7, True, True, 1, 0, True)
 def test_matches_float64(
     m: int, isa: Isa, n: int, cin: int, cout: int, h: int, w: int, pads: tuple[int, int, int, int],
-    bias: bool, residual: bool, act: int, gap: int, at_end: bool,
+    dilation: int, bias: bool, residual: bool, act: int, gap: int, at_end: bool,
 ) -> None:  # fmt: skip
-    oh, ow = window(pads).output(h, w)
+    oh, ow = window(pads, dilation).output(h, w)
     if min(oh, ow) < 1:
         return
     x, weights, shift = operands(h * w, n, cin, cout, h, w)
     shift = shift if bias else None
     add = normal(np.random.default_rng(1), n, cout, oh, ow) if residual else None
     case = Winograd(
-        m, isa, x, weights, shift, add, pads=pads, act=act, lo=-0.5, hi=3, gap=gap, at_end=at_end
+        m, isa, x, weights, shift, add, pads=pads, act=act, lo=-0.5, hi=3, gap=gap, at_end=at_end,
+        dilation=dilation,
     )  # fmt: skip
-    expected = reference(x, weights, shift, 1, window(pads), 0)
+    expected = reference(x, weights, shift, 1, window(pads, dilation), 0)
     expected = expected if add is None else expected + add
     if act:
         expected = np.maximum(expected, 0) if act == 1 else np.clip(expected, -0.5, 3)
@@ -176,10 +180,10 @@ def test_blocks_of_many_tiles_and_channels(
 @pytest.mark.parametrize("shape", [(33, 48, 14, 14), (16, 24, 57, 13), (5, 130, 7, 7)])
 def test_any_chunking_gives_the_same_bits(m: int, isa: Isa, shape: tuple[int, int, int, int]) -> None:
     x, weights, bias = operands(1, 2, *shape)
-    for blocking in (None, (6, 1)):
-        case = Winograd(m, isa, x, weights, bias, act=1, blocking=blocking)
+    for blocking, dilation in ((None, 1), ((6, 1), 1), (None, 3)):
+        case = Winograd(m, isa, x, weights, bias, act=1, blocking=blocking, pads=(1,) * 4, dilation=dilation)
         whole = case.run_in_any_chunks()
-        assert_near(whole, reference(x, weights, bias, 1, window((1, 1, 1, 1)), 1), shape[0])
+        assert_near(whole, reference(x, weights, bias, 1, window((1, 1, 1, 1), dilation), 1), shape[0])
 
 
 @each_isa

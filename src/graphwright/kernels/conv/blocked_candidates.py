@@ -51,9 +51,11 @@ def _winograd(conv: BlockedConvolution, form: WinogradForm, context: Context) ->
     """The launch, and a Dim that is 1 if it is predicted to be faster than the direct kernel, else 0."""
     cout, cin = conv.w.type.sizes[:2]
     m, isa, images, sizes = form.tile, context.isa, conv.x.type.dims[0], conv.sizes
-    blocking = form.blocking(winograd.blocking(m, isa, Conv3x3(images, cin, cout, *sizes[2:])))
+    dilation = conv.window.dilations[0]
+    shape = Conv3x3(images, cin, cout, sizes[2], sizes[3], dilation)
+    blocking = form.blocking(winograd.blocking(m, isa, shape))
     args = winograd.WinogradArgs(*(
-        images, cin, cout, *sizes, *conv.window.pads[:2], *block_strides(conv.x), *conv.strides,
+        images, cin, cout, *sizes, *conv.window.pads[:2], dilation, *block_strides(conv.x), *conv.strides,
         *conv.call.epilogue.args, *blocking,
     ))  # fmt: skip
     launch = conv.call.launch(

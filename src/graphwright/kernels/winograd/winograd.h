@@ -26,15 +26,35 @@ struct conv {
     float lo, hi;
     int64_t in_blocks, out_blocks;     /* blocks of channels */
     int64_t in_runs;                   /* runs of K_RUN channels */
-    int64_t tile_rows, row_tiles;      /* of an image: rows of tiles, and tiles per row */
+    int64_t oh, ow;                    /* the size of the result of a phase: the largest */
+    int64_t pixel;                     /* elements between pixels of a phase */
+    int64_t tile_rows, row_tiles;      /* of a phase: rows of tiles, and tiles per row */
     int64_t row_points, column_points; /* points of a line in the last row and the last column of tiles */
     int64_t in_plane, out_plane;       /* elements from one plane of scratch to the next */
     float *in, *out, *made;
 };
 
-/* A unit: tiles [tile, tile + tiles) of an image. */
+/* The elements of an axis that are equal modulo the dilation, as an axis without dilation. `from` is its
+ * first element in the image, `to` that in the result.
+ */
+struct phase {
+    int64_t from, to, size, count, pad;
+};
+
+static struct phase phase_of(int64_t to, int64_t size, int64_t count, int64_t pad, int64_t dilation) {
+    const int64_t at = to - pad, outside = at < 0 ? ceildiv(-at, dilation) : 0;
+    const int64_t skipped = at < 0 ? 0 : at / dilation, from = at + (outside - skipped) * dilation;
+    return (struct phase){.from = from,
+                          .to = to,
+                          .size = from < size ? ceildiv(size - from, dilation) : 0,
+                          .count = to < count ? ceildiv(count - to, dilation) : 0,
+                          .pad = outside - skipped};
+}
+
+/* A unit: tiles [tile, tile + tiles) of a phase of an image. */
 struct unit {
     int64_t image, tile, tiles;
+    struct phase rows, columns;
     struct plane_tiles planes[2][2]; /* for planes without the smaller tiles: indexed by [last row
                                    missing][last column missing] */
 };

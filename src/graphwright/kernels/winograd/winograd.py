@@ -10,12 +10,15 @@ convolution. With F(4x4), tiles in the last row and column that have only 2 pixe
 F(2x2). All tiles share the transformed weights, as factors that depend on the set of points are in the
 transforms of input and output.
 
-A unit of the grid is a block of tiles of one image times some output channels. The transformed input is
-stored in scratch as (m + 2)^2 planes; each plane is multiplied by its weight matrix, and the products are
-transformed back. Weights are packed in the order in which they are read. For F(4x4), those at +-sqrt(2) in
-the horizontal direction are computed from the other four points, since products of few tiles are bound by
-reading weights. Units of one block in a chunk share the transformed input. Every sum runs over the channels
-in order, for any division into chunks.
+With a dilation of d, the pixels whose coordinates are equal modulo d form d^2 images without dilation
+(phases), which are read and written in place.
+
+A unit of the grid is a block of tiles of one phase of an image times some output channels. The transformed
+input is stored in scratch as (m + 2)^2 planes; each plane is multiplied by its weight matrix, and the
+products are transformed back. Weights are packed in the order in which they are read. For F(4x4), those at
++-sqrt(2) in the horizontal direction are computed from the other four points, since products of few tiles
+are bound by reading weights. Units of one block in a chunk share the transformed input. Every sum runs over
+the channels in order, for any division into chunks.
 """
 
 from __future__ import annotations
@@ -26,7 +29,17 @@ from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.conv.arguments import BlockedOperandArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.arguments import Arguments
-from graphwright.kernels.library.extent import BITS, PAD, Extent, Reach, Tiles, dense, stride_bounds, within
+from graphwright.kernels.library.extent import (
+    BITS,
+    PAD,
+    STEP,
+    Extent,
+    Reach,
+    Tiles,
+    dense,
+    stride_bounds,
+    within,
+)
 from graphwright.kernels.winograd.winograd_tile import K_RUN, product_rows, product_vectors, products
 from graphwright.kernels.winograd.winograd_transforms import ROOT, STORED
 from graphwright.records import dataclass
@@ -49,6 +62,8 @@ class _Sizes(Arguments):
     ow: Dim
     pad_top: Dim
     pad_left: Dim
+    dilation: Dim
+    """Of both axes; if it is not 1, there is no hook."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,21 @@ class WinogradArgs(BlockedOperandArgs, _Sizes):
     :func:`blocking`.
     """
     unit_groups: Dim
+
+    @property
+    def phases(self) -> Dim:
+        """The images of phases: see the module."""
+        return self.images * self.dilation * self.dilation
+
+    @property
+    def height(self) -> Dim:
+        """The rows of the result of a phase."""
+        return ceildiv(self.oh, self.dilation)
+
+    @property
+    def width(self) -> Dim:
+        """The columns of the result of a phase."""
+        return ceildiv(self.ow, self.dilation)
 
 
 ABI: Final = Abi("winograd", ("x", "w", "bias", "residual", "y"), WinogradArgs.names())
@@ -84,8 +114,8 @@ _FEW_BLOCKS: Final = 4
 
 
 def tiles(m: int, args: WinogradArgs) -> Dim:
-    """The number of output tiles of an image."""
-    return ceildiv(args.oh, m) * ceildiv(args.ow, m)
+    """The number of output tiles of a phase of an image."""
+    return ceildiv(args.height, m) * ceildiv(args.width, m)
 
 
 def output_groups(isa: Isa, cout: Dim) -> Dim:
@@ -94,9 +124,9 @@ def output_groups(isa: Isa, cout: Dim) -> Dim:
 
 
 def grid(m: int, isa: Isa, args: WinogradArgs) -> Dim:
-    """The number of units of work: images, blocks of tiles, groups of output channels (fastest)."""
+    """The number of units of work: phases of images, blocks of tiles, groups of output channels (fastest)."""
     blocks = ceildiv(tiles(m, args), args.block_tiles)
-    return args.images * blocks * ceildiv(output_groups(isa, args.cout), args.unit_groups)
+    return args.phases * blocks * ceildiv(output_groups(isa, args.cout), args.unit_groups)
 
 
 def _plane(elements: Dim) -> Dim:
@@ -123,6 +153,13 @@ class Conv3x3(NamedTuple):
     cout: int
     oh: Dim
     ow: Dim
+    dilation: int = 1
+
+    @property
+    def of_phases(self) -> Conv3x3:
+        """The phases as images without dilation."""
+        images, cin, cout, oh, ow, d = self
+        return Conv3x3(images * d * d, cin, cout, ceildiv(oh, d), ceildiv(ow, d))
 
 
 def blocking(m: int, isa: Isa, conv: Conv3x3) -> tuple[Dim, Dim]:
@@ -131,7 +168,7 @@ def blocking(m: int, isa: Isa, conv: Conv3x3) -> tuple[Dim, Dim]:
     rereading the weights for each block. If there are few blocks, each is divided into two units, for two
     threads.
     """
-    images, cin, cout, oh, ow = conv
+    images, cin, cout, oh, ow, _ = conv.of_phases
     width = product_vectors(isa) * isa.lanes
     groups, planes = -(-cout // width), 4 * (m + 2) ** 2
     room = isa.machine.l2.bytes * _PLANES_SHARE // 100
@@ -148,13 +185,13 @@ def blocking(m: int, isa: Isa, conv: Conv3x3) -> tuple[Dim, Dim]:
 
 def dense_args(m: int, isa: Isa, conv: Conv3x3, pads: tuple[int, int, int, int]) -> WinogradArgs:
     """The arguments for dense operands without an activation; ``pads``: top, left, bottom, right."""
-    _, cin, cout, oh, ow = conv
-    h, w = oh + 2 - pads[0] - pads[2], ow + 2 - pads[1] - pads[3]
+    _, cin, cout, oh, ow, dilation = conv
+    h, w = oh + 2 * dilation - pads[0] - pads[2], ow + 2 * dilation - pads[1] - pads[3]
     block_tiles, unit_groups = blocking(m, isa, conv)
     x_strides = _dense_strides(isa, cin, h, w)
     y_strides = _dense_strides(isa, cout, oh, ow)
     return WinogradArgs(
-        conv.images, cin, cout, h, w, oh, ow, pads[0], pads[1], *x_strides, *y_strides, *y_strides,
+        conv.images, cin, cout, h, w, oh, ow, pads[0], pads[1], dilation, *x_strides, *y_strides, *y_strides,
         0, 0, 0, block_tiles, unit_groups,
     )  # fmt: skip
 
@@ -191,6 +228,7 @@ def _extent(m: int, isa: Isa) -> Extent:
         scratch=scratch_bytes(m, isa, a),
         bounds=stride_bounds(ABI.args, "x", "r", "y")
         | within(PAD, "pad_top", "pad_left")
+        | within(STEP, "dilation")
         | within(BITS, "lo", "hi"),
         at_least_0=(a.block_tiles - 1, a.unit_groups - 1),
         tiles=Tiles(a.images * outputs, a.oh * a.ow, isa.lanes),

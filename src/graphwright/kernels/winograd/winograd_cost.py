@@ -51,20 +51,20 @@ def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     machine = isa.machine
     l2, l3, memory = machine.l2.bytes, machine.l3, machine.memory
     in_blocks, out_blocks = ceildiv(args.cin, isa.lanes), ceildiv(args.cout, isa.lanes)
-    count = args.images * tiles(m, args)
-    fmas = args.images * _points(m, args.oh) * _points(m, args.ow) * args.cin * out_blocks * isa.lanes
+    count = args.phases * tiles(m, args)
+    fmas = args.phases * _points(m, args.height) * _points(m, args.width) * args.cin * out_blocks * isa.lanes
     weights = 4 * (m + 2) * STORED * args.cin * out_blocks * isa.lanes
-    again = (args.images * ceildiv(tiles(m, args), args.block_tiles) - 1) * weights
+    again = (args.phases * ceildiv(tiles(m, args), args.block_tiles) - 1) * weights
     again *= minimum(1, floordiv(weights, l2))
     kept = minimum(1, floordiv(l3.bytes, maximum(1, weights)))
     read = ceildiv(100 * (weights + (1 - kept) * again), memory.load * _STREAMED)
     stream = read + floordiv(kept * again, l3.load)
     # planes that exceed the L2 cache are written to L3 and reread for each group
     planes = scratch_bytes(m, isa, args) * (1 + output_groups(isa, args.cout))
-    passes = floordiv(args.images * tiles(m, args), maximum(1, args.block_tiles))
+    passes = floordiv(args.phases * tiles(m, args), maximum(1, args.block_tiles))
     beyond = minimum(1, floordiv(scratch_bytes(m, isa, args), l2))
     stream += beyond * floordiv(planes * passes, l3.moved)
-    blocks = args.images * ceildiv(tiles(m, args), args.block_tiles)
+    blocks = args.phases * ceildiv(tiles(m, args), args.block_tiles)
     made_cycles = blocks * args.cin * out_blocks * (m + 2 - STORED) * _MADE_CYCLES
     products = Work(fmas=fmas, efficiency=_EFFICIENCY[isa.name], cycles=made_cycles)
     transforms = floordiv(count * (in_blocks + out_blocks) * _TRANSFORM_CYCLES[isa.name][m], 2)

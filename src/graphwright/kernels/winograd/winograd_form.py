@@ -53,7 +53,8 @@ def faster_form(conv: BlockedConvolution, context: Context) -> WinogradForm | No
     counts = two_axes(conv.call.node.output.type.dims)[2:]
     oh, ow = (nominal(dim, context.symbols, _LARGE_SIZES) for dim in counts)
     count = images if isinstance(images, int) else 1
-    ranked = winograd_cost.ranked(context.isa, Conv3x3(count, cin, cout, oh, ow), conv.in_bf16)
+    shape = Conv3x3(count, cin, cout, oh, ow, conv.window.dilations[0])
+    ranked = winograd_cost.ranked(context.isa, shape, conv.in_bf16)
     forms = [None if form == "direct" else WinogradForm(form) for form in ranked]
     chosen = _chosen(conv, forms, context) if conv.is_static else forms[0]
     for form, ns in zip(forms, ranked.values(), strict=True):
@@ -67,12 +68,19 @@ def faster_form(conv: BlockedConvolution, context: Context) -> WinogradForm | No
 def _refusal(conv: BlockedConvolution, context: Context) -> NotTaken | None:
     """The reason why no Winograd form is used."""
     window = conv.window
-    if (window.kernel, window.strides, window.dilations) != ((3, 3), (1, 1), (1, 1)) or conv.group > 1:
-        why = "it supports only 3x3 kernels with stride 1, dilation 1 and one group"
+    dilation = window.dilations[0]
+    if (
+        (window.kernel, window.strides) != ((3, 3), (1, 1))
+        or window.dilations[1] != dilation
+        or conv.group > 1
+    ):
+        why = "it supports only 3x3 kernels with stride 1, equal dilations and one group"
+    elif dilation > 1 and conv.call.hook is not None:
+        why = "with a dilation, it has no epilogue function"
     elif not (is_blocked(conv.x) and is_blocked(conv.call.node.output)):
         why = "it needs a channel-blocked input and output"
-    elif not all(isinstance(pad, int) and pad <= 2 for pad in window.pads):
-        why = "it supports pads of at most 2 pixels"
+    elif not all(isinstance(pad, int) and pad <= 2 * dilation for pad in window.pads):
+        why = "it supports pads of at most 2 pixels, times the dilation"
     elif context.numerics == "strict":
         return NotTaken("winograd", WhyNot.NUMERICS, "excluded by numerics=strict")
     else:

@@ -6,19 +6,20 @@
 GW_INLINE int64_t OF(points)(int64_t pixels) { return pixels > 2 ? N : 4; }
 
 /* Transforms the columns of a run vertically, to [column][N][VL]; pixels outside the image are zeros. */
-GW_INLINE void OF(input_columns)(const struct conv *g, int64_t n, const float *x, int64_t y0, int64_t x0,
-                                 int64_t columns, float *to) {
-    const int64_t from_h = g->s.x_h, top = y0 < 0 ? -y0 : 0, bottom = smaller(n, g->s.h - y0);
+GW_INLINE void OF(input_columns)(const struct conv *g, const struct unit *o, int64_t n, const float *x,
+                                 int64_t y0, int64_t x0, int64_t columns, float *to) {
+    const int64_t from_h = g->s.x_h * g->s.dilation, step = g->pixel;
+    const int64_t top = y0 < 0 ? -y0 : 0, bottom = smaller(n, o->rows.size - y0);
     const int64_t first = x0 < 0 ? smaller(-x0, columns) : 0;
-    const int64_t inside = smaller(columns, g->s.w - x0);
+    const int64_t inside = smaller(columns, o->columns.size - x0);
     const int64_t last = top < bottom && inside > first ? inside : first;
     memset(to, 0, (size_t)(first * N * VL) * sizeof *to);
     memset(to + last * N * VL, 0, (size_t)((columns - last) * N * VL) * sizeof *to);
     if (first == last)
         return;
-    const float *from = x + (y0 + top) * from_h + (x0 + first) * VL;
+    const float *from = x + (y0 + top) * from_h + (x0 + first) * step;
     to += first * N * VL;
-    for (int64_t c = first; c < last; c++, from += VL, to += N * VL) {
+    for (int64_t c = first; c < last; c++, from += step, to += N * VL) {
         vf d[N], points[N];
         if (top == 0 && bottom == n) {
 #pragma GCC unroll 6
@@ -56,12 +57,12 @@ GW_INLINE void OF(input_tile)(const struct conv *g, int64_t rows, int64_t column
 /* Fills the planes [N * N][product][K_RUN channels][ROWS][K_RUN] of the unit's tiles. */
 static void OF(transform_input)(const struct conv *g, const struct unit *o) {
     float columns[(RUN * M + 2) * N * VL] __attribute__((aligned(64)));
-    const float *image = g->x + o->image * g->s.x_n;
+    const float *image = g->x + o->image * g->s.x_n + o->rows.from * g->s.x_h + o->columns.from * VL;
     struct offsets offsets[RUN];
     for (int64_t at = 0; at < o->tiles;) {
         const struct run r = run_at(g, o, at);
-        const int64_t y0 = r.row * M - g->s.pad_top, x0 = r.column * M - g->s.pad_left;
-        const int64_t rows = OF(points)(g->s.oh - r.row * M), width = g->s.ow - r.column * M;
+        const int64_t y0 = r.row * M - o->rows.pad, x0 = r.column * M - o->columns.pad;
+        const int64_t rows = OF(points)(g->oh - r.row * M), width = g->ow - r.column * M;
         const int64_t count = (r.count - 1) * M + OF(points)(width - (r.count - 1) * M);
         for (int64_t t = 0; t < r.count; t++)
             offsets[t] = input_offsets(g, o, r.row, r.column + t);
@@ -70,9 +71,9 @@ static void OF(transform_input)(const struct conv *g, const struct unit *o) {
             const int64_t lane = b * VL % K_RUN;
             float *to = g->in + (b * VL - lane) * ROWS + lane;
             if (rows == N)
-                OF(input_columns)(g, N, x, y0, x0, count, columns);
+                OF(input_columns)(g, o, N, x, y0, x0, count, columns);
             else
-                OF(input_columns)(g, 4, x, y0, x0, count, columns);
+                OF(input_columns)(g, o, 4, x, y0, x0, count, columns);
             for (int64_t t = 0; t < r.count; t++) {
                 const float *from = columns + t * M * N * VL;
                 const int whole = OF(points)(width - t * M) == N;
@@ -143,12 +144,13 @@ GW_INLINE void OF(output_tile)(const struct conv *g, int64_t rows, int64_t colum
 
 /* Stores the pixels of a tile that are inside the image. */
 GW_INLINE void OF(store_tile)(const struct conv *g, int64_t height, int64_t width, const vf *pixels, vf bias,
-                              const float *residual, float *to, int64_t to_h) {
+                              const float *residual, float *to, int64_t to_h, int64_t step) {
     for (int64_t i = 0; i < height; i++, to += to_h) {
 #pragma GCC unroll 4
         for (int64_t j = 0; j < width; j++)
-            store(g, g->s.act, to + j * VL, pixels[i * M + j] + bias, residual ? residual + j * VL : NULL);
-        residual += residual ? g->s.r_h : 0;
+            store(g, g->s.act, to + j * step, pixels[i * M + j] + bias,
+                  residual ? residual + j * step : NULL);
+        residual += residual ? g->s.r_h * g->s.dilation : 0;
     }
 }
 
@@ -157,17 +159,21 @@ static int32_t OF(output_run)(const struct conv *g, const struct unit *o, const 
                               const struct run *r, int64_t b) {
     const struct winograd_args *s = &g->s;
     const int64_t block = c->first + b;
-    const int64_t y0 = r->row * M, x0 = r->column * M, rows = OF(points)(s->oh - y0);
-    const int64_t height = smaller(M, s->oh - y0), width = smaller(r->count * M, s->ow - x0);
+    const int64_t y0 = r->row * M, x0 = r->column * M, rows = OF(points)(g->oh - y0);
+    const int64_t height = smaller(M, o->rows.count - y0),
+                  width = smaller(r->count * M, o->columns.count - x0);
+    const int64_t step = g->hook.call ? VL : g->pixel, apart = s->dilation;
+    const int64_t row = o->rows.to + y0 * apart, column = o->columns.to + x0 * apart;
     float pixels[M * RUN * M * VL] __attribute__((aligned(64)));
-    const int64_t to_h = g->hook.call ? width * VL : s->y_h;
-    float *to = g->hook.call ? pixels : g->y + o->image * s->y_n + block * s->y_cb + y0 * s->y_h + x0 * VL;
+    const int64_t to_h = g->hook.call ? width * VL : s->y_h * apart;
+    float *to =
+        g->hook.call ? pixels : g->y + o->image * s->y_n + block * s->y_cb + row * s->y_h + column * VL;
     const float *residual = g->residual;
     if (residual)
-        residual += o->image * s->r_n + block * s->r_cb + y0 * s->r_h + x0 * VL;
+        residual += o->image * s->r_n + block * s->r_cb + row * s->r_h + column * VL;
     const vf bias = g->bias ? vf_load(g->bias + block * VL) : (vf){0};
     for (int64_t t = 0; t < r->count; t++) {
-        const int64_t x = t * M, columns = OF(points)(width - x);
+        const int64_t x = t * M, columns = OF(points)(g->ow - x0 - x);
         struct offsets offsets;
         vf tile_pixels[M * M];
         for (int i = 0; i < 2; i++)
@@ -183,11 +189,12 @@ static int32_t OF(output_run)(const struct conv *g, const struct unit *o, const 
             OF(output_tile)(g, 4, N, g->out, &offsets, tile_pixels);
         else
             OF(output_tile)(g, 4, 4, g->out, &offsets, tile_pixels);
-        const float *add = residual ? residual + x * VL : NULL;
+        const float *add = residual ? residual + x * step : NULL;
         if (height == M && width - x >= M)
-            OF(store_tile)(g, M, M, tile_pixels, bias, add, to + x * VL, to_h);
+            OF(store_tile)(g, M, M, tile_pixels, bias, add, to + x * step, to_h, step);
         else
-            OF(store_tile)(g, height, smaller(M, width - x), tile_pixels, bias, add, to + x * VL, to_h);
+            OF(store_tile)(g, height, smaller(M, width - x), tile_pixels, bias, add, to + x * step, to_h,
+                           step);
     }
     if (!g->hook.call)
         return 0;
@@ -223,10 +230,13 @@ static void OF(prepare)(struct conv *g, float *scratch) {
     g->in_blocks = ceildiv(s->cin, VL);
     g->out_blocks = ceildiv(s->cout, VL);
     g->in_runs = ceildiv(s->cin, K_RUN);
-    g->row_tiles = ceildiv(s->ow, M);
-    g->tile_rows = ceildiv(s->oh, M);
-    g->row_points = OF(points)(s->oh - (g->tile_rows - 1) * M);
-    g->column_points = OF(points)(s->ow - (g->row_tiles - 1) * M);
+    g->oh = ceildiv(s->oh, s->dilation);
+    g->ow = ceildiv(s->ow, s->dilation);
+    g->pixel = s->dilation * VL;
+    g->row_tiles = ceildiv(g->ow, M);
+    g->tile_rows = ceildiv(g->oh, M);
+    g->row_points = OF(points)(g->oh - (g->tile_rows - 1) * M);
+    g->column_points = OF(points)(g->ow - (g->row_tiles - 1) * M);
     g->in_plane = plane_size(ceildiv(s->block_tiles, ROWS) * ROWS * g->in_runs * K_RUN);
     g->out_plane = plane_size(s->block_tiles * VECTORS * VL);
     g->made = scratch;
@@ -253,8 +263,11 @@ GW_KERNEL(KERNEL) {
     for (; begin < end; begin++) {
         const int64_t outer = begin / units, block = outer % blocks, first = begin % units * s->unit_groups;
         const int64_t tile = part_begin(tiles, block, blocks), last = smaller(groups, first + s->unit_groups);
+        const int64_t image = outer / blocks, d = s->dilation, phase = image % (d * d);
         struct unit o = {
-            .image = outer / blocks,
+            .image = image / (d * d),
+            .rows = phase_of(phase / d, s->h, s->oh, s->pad_top, d),
+            .columns = phase_of(phase % d, s->w, s->ow, s->pad_left, d),
             .tile = tile,
             .tiles = part_begin(tiles, block + 1, blocks) - tile,
         };

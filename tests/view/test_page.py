@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import onnx
+import onnx.parser
 import pytest
 
 import graphwright as gw
@@ -117,6 +117,16 @@ def test_errors_are_those_against_f64(tmp_path: Path) -> None:
     assert len(errors) == 3 and all(0 < error < 1e-6 for error in errors)
     final = [node for node in document["stages"][0]["nodes"] if document["texts"][node[1]].endswith("2/Relu")]
     assert [node[4]["error"] for node in final] == errors[-1:]
+
+
+def test_errors_of_values_in_functions_are_shown(tmp_path: Path) -> None:
+    """Both results come from inside of a function: the calls are no nodes of the graph."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17, "f": 1]>
+        g (float[4] x) => (float[4] y, float[4] z) { y = f.P (x) z = f.P (y) }
+        <domain: "f", opset_import: ["": 17]> P (a) => (b) { b = Exp (a) }""")
+    _, document = written(model, tmp_path, "--check")
+    nodes = document["stages"][0]["nodes"]
+    assert sum(node[4].get("error") is not None for node in nodes) == 2
 
 
 def test_decisions_name_their_codes_and_sources(tmp_path: Path) -> None:

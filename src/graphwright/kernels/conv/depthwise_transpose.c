@@ -10,11 +10,11 @@
  * are `back` apart.
  */
 struct axis {
-    int64_t taps, stride, dilation, size, step, back;
+    int64_t taps, stride, dilation, step, back;
 };
 
-static struct axis axis_of(int64_t taps, int64_t stride, int64_t dilation, int64_t size) {
-    struct axis a = {taps, stride, dilation, size, .step = 1};
+static struct axis axis_of(int64_t taps, int64_t stride, int64_t dilation) {
+    struct axis a = {taps, stride, dilation, .step = 1};
     while (a.step * dilation % stride)
         a.step++;
     a.back = a.step * dilation / stride;
@@ -38,12 +38,13 @@ struct transposed {
     struct depthwise_transpose_args s;
     struct axis depth, height, width;
     struct hook hook;
-    int by_strides;              /* computes rows by strides, not by phases */
-    int64_t length;              /* columns of a phase of a row: 2 * VL, or a multiple of 4 * VL */
-    int64_t reach, pitch;        /* zeros before a row of the image; elements of the copy of a row */
-    int64_t image_rows;          /* rows of the image that a band reads, at most */
-    float *rows, *phases, *last; /* scratch: rows of the image, output rows by phase, the end of a row */
-    float *out;                  /* scratch: the output rows of a band, for a hook */
+    int by_strides;       /* computes rows by strides, not by phases */
+    int64_t length;       /* columns of a phase of a row: 2 * VL, or a multiple of 4 * VL */
+    int64_t reach, pitch; /* zeros before a row of the image; elements of the copy of a row */
+    int64_t image_rows;   /* rows of the image that a band reads, at most */
+    float *rows, *phases; /* scratch: rows of the image; output rows of a band, by phase */
+    float *last;          /* scratch: the end of an output row, interleaved */
+    float *out;           /* scratch: the output rows of a band, for a hook */
 };
 
 /* A band of output rows of a channel. `top` is the first row of the image that it reads. */
@@ -197,9 +198,9 @@ static void run_band(const struct transposed *t, const struct band *b) {
 static void prepare(struct transposed *t, float *scratch) {
     const struct depthwise_transpose_args *s = &t->s;
     const int64_t band = smaller(s->oh, BAND);
-    t->depth = axis_of(s->kd, s->stride_d, s->dilation_d, s->d);
-    t->height = axis_of(s->kh, s->stride_h, s->dilation_h, s->h);
-    t->width = axis_of(s->kw, s->stride_w, s->dilation_w, s->w);
+    t->depth = axis_of(s->kd, s->stride_d, s->dilation_d);
+    t->height = axis_of(s->kh, s->stride_h, s->dilation_h);
+    t->width = axis_of(s->kw, s->stride_w, s->dilation_w);
     t->by_strides = 2 * s->stride_w >= VL && s->dilation_w == 1 && s->kw % s->stride_w == 0;
     const int64_t columns = ceildiv(s->ow, s->stride_w), step = columns > 2 * VL ? 4 * VL : 2 * VL;
     t->length = ceildiv(columns, step) * step;

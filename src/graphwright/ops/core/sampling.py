@@ -24,6 +24,7 @@ from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.interpolation import CUBIC_A, MAX_COORDINATE
 from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceSum
@@ -36,9 +37,6 @@ OFFSETS = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}
 coordinate.
 """
 PADDINGS = ("zeros", "border", "reflection")
-CUBIC_A = -0.75
-MAX_COORDINATE = 2.0**30
-"""Coordinates are clamped to this magnitude: it fits in an integer, and is outside of every image."""
 
 
 def taps(

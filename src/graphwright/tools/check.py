@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from graphwright.errors import Diagnostic, GraphwrightError
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module
+from graphwright.ir.types import DType
 from graphwright.records import dataclass
 from graphwright.tools.arguments import as_array
 from graphwright.tools.measuring.engines import first_line
 
 Array = np.ndarray[Any, Any]
+
+_TOLERANCE: Final = 1e-4
+_ROUNDINGS: Final = 8
+"""The tolerance of models with 16-bit floats, in epsilons."""
 
 
 class EvaluationError(GraphwrightError):
@@ -29,6 +35,19 @@ class Distance:
     """The largest difference, relative to the largest expected magnitude."""
     rms: float
     """The root mean square of the differences, relative to that of the expected values."""
+
+
+def rounding_tolerance(module: Module) -> float:
+    """The error, relative to the maximum magnitude of an output, that rounding may cause: more for models
+    with 16-bit floats, as each op rounds its result.
+    """
+    dtypes = {value.type.dtype for node in module.walk() for value in node.outputs}
+    return max([_TOLERANCE, *(_ROUNDINGS * _epsilon(dtype) for dtype in dtypes if dtype.is_float)])
+
+
+def _epsilon(dtype: DType) -> float:
+    """The distance from 1 to the next number."""
+    return float(ml_dtypes.finfo(dtype.numpy).eps)  # type: ignore[no-untyped-call]  # it has no annotations
 
 
 def reference_outputs(module: Module, feeds: Mapping[str, Array]) -> dict[str, Array]:

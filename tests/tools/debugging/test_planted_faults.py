@@ -42,6 +42,23 @@ def test_models_without_a_fault_are_right(model: str, tmp_path: Path) -> None:
     assert finding.cause is None and finding.distance.most <= 1e-5
 
 
+def test_rounding_to_16_bits_is_no_fault(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (float16[8, 8] x) => (float16[8, 8] y) {
+            a = MatMul(x, x)
+            b = MatMul(a, a)
+            y = MatMul(b, b)
+        }"""
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    results = [
+        graphwright("debug", *command, *flags)
+        for command in (("bisect", "m.onnx"), ("compare", "m.onnx", "m.onnx", "--with", "fp64"))
+        for flags in ((), ("--tolerance", "1e-5"))
+    ]
+    assert [result.exit_code for result in results] == [0, 1, 0, 1], [r.output for r in results]
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_is_found(fault: Fault, tmp_path: Path) -> None:
     finding = find(fault, tmp_path)

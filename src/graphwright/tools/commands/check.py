@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-import ml_dtypes
 import typer
 
 import graphwright.ops
@@ -17,7 +16,6 @@ from graphwright.errors import Collector, Diagnostic
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
 from graphwright.ir.graph import Module
-from graphwright.ir.types import DType
 from graphwright.passes.buckets import selected_module
 from graphwright.records import replace
 from graphwright.runtime.model import Model
@@ -25,7 +23,13 @@ from graphwright.support.file_kinds import EXPORTED, kind_of_file
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import parse_constants
 from graphwright.tools.arrays import described
-from graphwright.tools.check import EvaluationError, all_feeds, distance, reference_outputs
+from graphwright.tools.check import (
+    EvaluationError,
+    all_feeds,
+    distance,
+    reference_outputs,
+    rounding_tolerance,
+)
 from graphwright.tools.console import note, say, table
 from graphwright.tools.feeds import shapes_of
 from graphwright.tools.flags import with_options
@@ -34,8 +38,6 @@ from graphwright.tools.models import is_package
 from graphwright.tools.run_flags import RunFlags
 
 PEER = "onnxruntime"
-_ROUNDINGS: Final = 8
-"""The default tolerance of models with 16-bit floats, in epsilons: each op rounds its result."""
 app = typer.Typer(add_completion=False)
 
 
@@ -102,17 +104,9 @@ def _limit(tolerance: float | None, compiled: Model, options: Options) -> float:
     """The given tolerance, or the default for the types of the model."""
     if tolerance is not None:
         return tolerance
-    nodes = list(source_module(compiled.package).walk())
-    rounds = options.numerics != "strict" and any(node.op.allows_bytes for node in nodes)
-    if rounds or not options.keeps_types:
-        return math.inf
-    dtypes = {value.type.dtype for node in nodes for value in node.outputs}
-    return max([1e-4, *(_ROUNDINGS * _epsilon(dtype) for dtype in dtypes if dtype.is_float)])
-
-
-def _epsilon(dtype: DType) -> float:
-    """The distance from 1 to the next number."""
-    return float(ml_dtypes.finfo(dtype.numpy).eps)  # type: ignore[no-untyped-call]  # it has no annotations
+    module = source_module(compiled.package)
+    rounds = options.numerics != "strict" and any(node.op.allows_bytes for node in module.walk())
+    return math.inf if rounds or not options.keeps_types else rounding_tolerance(module)
 
 
 def _expected(

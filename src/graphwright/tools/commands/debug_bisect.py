@@ -11,6 +11,7 @@ from graphwright.config import Options
 from graphwright.support.spelling import counted
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import require_new_folder
+from graphwright.tools.check import rounding_tolerance
 from graphwright.tools.console import note, progress, say, table
 from graphwright.tools.debugging.bisection import Finding, Unlocated, WrongOutput, WrongStep
 from graphwright.tools.debugging.bisection import bisect as find
@@ -25,7 +26,6 @@ from graphwright.tools.debugging.submodel import Candidate, Divisible
 from graphwright.tools.flags import with_options
 from graphwright.tools.run_flags import RunFlags
 
-TOLERANCE: Final = 1e-4
 SECONDS: Final = 300.0
 
 
@@ -47,8 +47,16 @@ def bisect(
         ),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(help="Maximum error relative to the maximum magnitude of an output.", min=0)
-    ] = TOLERANCE,
+        float | None,
+        typer.Option(
+            help=(
+                "Maximum error relative to the maximum magnitude of an output; default: 1e-4, more for "
+                "models with 16-bit floats."
+            ),
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     budget: Annotated[
         float, typer.Option(help="Time limit for reducing the model, in seconds.", min=0)
     ] = SECONDS,
@@ -69,17 +77,18 @@ def bisect(
     require_new_folder(output, "--output")
     with progress("compiling") as tell:
         subject = requested_subject(model, options, flags)
-        finding = find(subject, tolerance, tell)
+        limit = rounding_tolerance(subject.source) if tolerance is None else tolerance
+        finding = find(subject, limit, tell)
     say(f"  outputs differ by {finding.distance.most:.2e} of their greatest magnitude")
     if finding.cause is None:
-        say(f"  this is within {tolerance:g}")
+        say(f"  this is within {limit:g}")
         return
     _show(subject, finding)
     if output is not None:
         with progress("reducing the model"):
             whole = divisible(model, subject, flags.const)
-            reproduction = reduced(whole, finding, options, tolerance, Budget(budget))
-        _write(output, reproduction, options, tolerance)
+            reproduction = reduced(whole, finding, options, limit, Budget(budget))
+        _write(output, reproduction, options, limit)
     raise typer.Exit(1)
 
 

@@ -12,6 +12,7 @@ from graphwright.config import Options
 from graphwright.support.spelling import counted, listed
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import described
+from graphwright.tools.check import rounding_tolerance
 from graphwright.tools.console import progress, say, table
 from graphwright.tools.debugging.comparison import (
     ONNXRUNTIME,
@@ -30,7 +31,6 @@ from graphwright.tools.models import is_package
 from graphwright.tools.run_flags import RunFlags
 
 ENGINES: Final = (OURS, ONNXRUNTIME, REFERENCE)
-TOLERANCE: Final = 1e-4
 MOST_ROWS: Final = 20
 HEAD: Final = ["value", "type", "absolute error", "relative error"]
 
@@ -48,8 +48,16 @@ def compare(
     ] = OURS,
     flags: RunFlags,
     tolerance: Annotated[
-        float, typer.Option(help="Maximum error relative to the maximum magnitude of a value.", min=0)
-    ] = TOLERANCE,
+        float | None,
+        typer.Option(
+            help=(
+                "Maximum error relative to the maximum magnitude of a value; default: 1e-4, more for models "
+                "with 16-bit floats."
+            ),
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     all: Annotated[bool, typer.Option("--all", help="Show every value that both runs have.")] = False,
     options: Options,
 ) -> None:
@@ -72,13 +80,14 @@ def compare(
     found = differences(ours, theirs)
     inner = [each for each in found if each.name not in ours.outputs]
     _show(found, ours, all)
-    beyond = first_beyond(found, tolerance)
+    limit = rounding_tolerance(subject.source) if tolerance is None else tolerance
+    beyond = first_beyond(found, limit)
     outputs, others = len(found) - len(inner), counted(len(inner), "intermediate value")
     say(f"  {counted(outputs, 'output')} and {others} compared")
     if beyond is None:
-        say(f"  all are within {tolerance:g}")
+        say(f"  all are within {limit:g}")
         return
-    say(f"  {beyond.name} is the first value with an error above {tolerance:g}")
+    say(f"  {beyond.name} is the first value with an error above {limit:g}")
     raise typer.Exit(1)
 
 

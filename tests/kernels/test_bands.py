@@ -58,7 +58,7 @@ FORMS = {
     "depthwise_pointwise": ((Layer(0, 3), Layer(64)), 32),
     "hooks": ((Layer(48, act="Silu"), Layer(0, 5, act="HardSwish"), Layer(32, act="Silu")), 16),
     "hook_on_row_major_tiles": ((Layer(48), Layer(0, 3), Layer(20, act="Silu")), 16),
-    "direct": ((Layer(32, 3, act="Elu"), Layer(32, 3, 2), Layer(48, 3, dilation=2)), 16),
+    "direct": ((Layer(32, 3, act="Elu"), Layer(32, 3, 2), Layer(48, 5, dilation=2)), 16),
     "deep": ((Layer(32), Layer(0, 3), Layer(32), Layer(0, 5), Layer(32), Layer(0, 3, 2), Layer(48)), 32),
     "uneven_pads": ((Layer(32), Layer(0, 3, pads=(2, 0)), Layer(32, 3, pads=(0, 3))), 16),
     "channels_beside_blocks": ((Layer(40), Layer(0, 3), Layer(20)), 24),

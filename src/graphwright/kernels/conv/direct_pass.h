@@ -130,13 +130,9 @@ static int32_t store_held(const struct pass *p, float *held, int64_t step, int64
     return error;
 }
 
-/* The taps of a window row that are inside the image for some of the pixels from column x on. Copies contain
- * zeros for the others; tiles that read the image leave them out themselves. */
-static struct taps columns_inside(const struct conv *g, int64_t x, int64_t pixels) {
-    const struct direct_args *s = &g->s;
+/* The taps of a window row that are inside the image for some of the pixels from column x on. */
+static struct taps columns_inside(const struct direct_args *s, int64_t x, int64_t pixels) {
     const int64_t first = x * s->stride_w - s->pad_left, last = first + (pixels - 1) * s->stride_w;
-    if (!g->copied || s->kw == 1)
-        return (struct taps){0, s->kw};
     return (struct taps){taps_inside(last, s->w, s->kw, s->dilation_w).first,
                          taps_inside(first, s->w, s->kw, s->dilation_w).last};
 }
@@ -145,10 +141,6 @@ static struct taps columns_inside(const struct conv *g, int64_t x, int64_t pixel
  * (Higham, "The accuracy of floating point summation", 1993). */
 static void run_chains(const struct conv *g, tile_fn run, const struct tile *whole) {
     struct tile t = *whole;
-    if (t.channels <= g->chain) {
-        run(whole);
-        return;
-    }
     const int64_t blocks = g->chain / g->lanes, taps = t.tap_count * g->lanes;
     t.channels = g->chain;
     t.x_next = t.x_block;
@@ -171,12 +163,20 @@ static void run_chains(const struct conv *g, tile_fn run, const struct tile *who
     run(&t);
 }
 
-/* Computes a tile. If some taps of a window row are in the padding for all of its pixels, these are left out,
- * and the rows of the window are partial sums. */
-static void run_tile(const struct conv *g, tile_fn run, const struct tile *whole, struct taps columns) {
+GW_INLINE void run_tile(const struct conv *g, tile_fn run, const struct tile *t) {
+    if (t->channels > g->chain)
+        run_chains(g, run, t);
+    else
+        run(t);
+}
+
+/* Computes a tile of a dilated convolution. If some taps of a window row are in the padding for all of its
+ * pixels, these are left out, and the rows of the window are partial sums.
+ */
+static void run_dilated(const struct conv *g, tile_fn run, const struct tile *whole, struct taps columns) {
     const int64_t kw = g->s.kw, count = columns.last - columns.first, rows = whole->tap_count / kw;
     if (count == kw || count <= 0 || rows == 0) {
-        run_chains(g, run, whole);
+        run_tile(g, run, whole);
         return;
     }
     struct tile t = *whole;
@@ -187,7 +187,7 @@ static void run_tile(const struct conv *g, tile_fn run, const struct tile *whole
     t.bias = NULL;
     t.far = t.act = 0;
     for (int64_t row = 1; row < rows; row++) {
-        run_chains(g, run, &t);
+        run_tile(g, run, &t);
         t.taps += kw;
         t.w += kw * g->lanes * VL;
         t.ahead += count * t.channels / 2 * t.ahead_step / 4;
@@ -197,7 +197,7 @@ static void run_tile(const struct conv *g, tile_fn run, const struct tile *whole
     t.bias = whole->bias;
     t.far = whole->far;
     t.act = whole->act;
-    run_chains(g, run, &t);
+    run_tile(g, run, &t);
 }
 
 /* The tile of `pixels` at pixel (y, x). It leaves out taps that are in rows above or below the image. */
@@ -240,7 +240,10 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
         if (p->apart)
             t.to = held + waiting * VL;
         fetch_ahead(p, &t, &fetch);
-        run_tile(g, run, &t, columns_inside(g, x, pixels));
+        if (g->dilated)
+            run_dilated(g, run, &t, columns_inside(s, x, pixels));
+        else
+            run_tile(g, run, &t);
         t.x += pixels * g->step * g->lanes;
         t.added = t.added ? t.added + pixels * VL : NULL;
         t.to += pixels * p->to_pixel;

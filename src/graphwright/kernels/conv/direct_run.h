@@ -93,6 +93,7 @@ static void lay_out(struct conv *g, int64_t *scratch) {
     const struct direct_args *s = &g->s;
     const int64_t taps = s->kh * s->kw, last = (s->kw - 1) * s->dilation_w;
     g->copied = g->pairs || !can_read_in_place(g);
+    g->dilated = g->copied && s->kw > 1 && s->dilation_w > 1;
     g->step = s->stride_w > STEPS || (g->copied && s->kw == 1) ? 1 : s->stride_w;
     g->tiles = g->families[g->step - 1];
     g->row_pitch = s->x_h;

@@ -62,7 +62,7 @@ def test_det_with_ranges_proves_that_its_maps_fit() -> None:
     assert model.entry.constraints == ()
     for feeds in drawn("ppocr_det", 10, large=False):
         assert_close(model.run(feeds), answers(session(path), feeds), path, feeds)
-    with pytest.raises(gw.FeedError, match="axis 2 must be 32 to 1024 in steps of 32, but is 330"):
+    with pytest.raises(gw.FeedError, match="axis 2 of 'x' must be 32 to 1024 in steps of 32, but is 330"):
         model.run({"x": np.zeros((1, 3, 330, 640), np.float32)})
 
 

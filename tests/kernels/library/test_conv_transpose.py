@@ -100,6 +100,21 @@ def per_channel(bias: F32, case: dict[str, Any]) -> F32:
     return bias.reshape(-1, *[1] * len(case["size"]))
 
 
+def expected_of(x: F32, w: F32, bias: F32 | None, case: dict[str, Any], act: bool) -> npt.NDArray[np.float64]:
+    """The result in float64."""
+    y = scatter(x, w, case) + (0 if bias is None else per_channel(bias, case))
+    return np.maximum(y, 0) if act else y
+
+
+def assert_hook_gets_each_output_once(
+    kernel: Any, operands: list[Any], args: Any, grid: Any, room: Any, y: F32, expected: AnyArray
+) -> None:
+    """The hook stores three times its tiles plus 1."""
+    shape = (y.shape[0], y.shape[1], math.prod(y.shape[2:]))
+    stored = call_hooked(kernel, operands, args, grid, room, shape).reshape(y.shape)
+    np.testing.assert_allclose(stored, 3 * expected + 1, rtol=3e-4, atol=3e-4)
+
+
 def in_all_chunks(kernel: Any, operands: list[Any], args: Sequence[Any], grid: Any, scratch: Any) -> F32:
     """The last operand, which the kernel writes; it must have the same bits however the grid is cut."""
     y, results = operands[-1], []
@@ -130,8 +145,7 @@ def test_conv_transpose_scatters_inputs(
 ) -> None:
     x, w, bias, y, args = problem(case, gap, side)
     args = replace(args, act=int(act))
-    expected = scatter(x, w, case) + (per_channel(bias, case) if with_bias else 0)
-    expected = np.maximum(expected, 0) if act else expected
+    expected = expected_of(x, w, bias if with_bias else None, case, act)
     grid, room = conv_transpose.grid(isa, args), conv_transpose.scratch_bytes(isa, args)
     kernel = load(conv_transpose, isa).gw_conv_transpose_f32
     operands = [x, packed(w), guard(bias) if with_bias else None, y]
@@ -146,11 +160,9 @@ def test_hook_gets_each_output_once(isa: Isa, case: dict[str, Any]) -> None:
     x, w, bias, y, args = problem(case, 0, "end")
     kernel = load(conv_transpose, isa).gw_conv_transpose_f32
     grid, room = conv_transpose.grid(isa, args), conv_transpose.scratch_bytes(isa, args)
-    shape = (y.shape[0], y.shape[1], math.prod(case["out"]))
-    stored = call_hooked(kernel, [x, packed(w), guard(bias), None], args, grid, room, shape).reshape(y.shape)
-    np.testing.assert_allclose(
-        stored, 3 * (scatter(x, w, case) + per_channel(bias, case)) + 1, rtol=3e-4, atol=3e-4
-    )
+    operands = [x, packed(w), guard(bias), None]
+    expected = expected_of(x, w, bias, case, act=False)
+    assert_hook_gets_each_output_once(kernel, operands, args, grid, room, y, expected)
 
 
 SMALL = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,14 @@ from graphwright.kernels.conv import depthwise_transpose
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import each_isa, guard
-from tests.kernels.library.harness import call, call_hooked, hook, load
+from tests.kernels.library.harness import call, hook, load
 from tests.kernels.library.test_conv_transpose import (
     SMALL,
+    assert_hook_gets_each_output_once,
     cases,
+    expected_of,
     in_all_chunks,
-    per_channel,
     problem,
-    scatter,
 )
 
 NO_COLUMNS = SMALL | {"kernel": (2, 1), "strides": (2, 1), "size": (2, 1), "pads": (0, 1), "out": (4, 0)}
@@ -61,8 +60,7 @@ def test_each_channel_is_scattered(
 ) -> None:
     x, w, bias, y, whole = problem(case, gap, side)
     args = replace(whole, act=int(act))
-    expected = scatter(x, w, case) + (per_channel(bias, case) if with_bias else 0)
-    expected = np.maximum(expected, 0) if act else expected
+    expected = expected_of(x, w, bias if with_bias else None, case, act)
     grid, room = depthwise_transpose.grid(args), depthwise_transpose.scratch_bytes(isa, args)
     kernel = load(depthwise_transpose, isa).gw_depthwise_transpose_f32
     operands = [x, guard(w), guard(bias) if with_bias else None, y]
@@ -79,10 +77,9 @@ def test_hook_gets_each_output_once(isa: Isa, case: dict[str, Any]) -> None:
     x, w, bias, y, args = problem(case, 0, "end")
     kernel = load(depthwise_transpose, isa).gw_depthwise_transpose_f32
     grid, room = depthwise_transpose.grid(args), depthwise_transpose.scratch_bytes(isa, args)
-    shape = (y.shape[0], y.shape[1], math.prod(case["out"]))
-    stored = call_hooked(kernel, [x, guard(w), guard(bias), None], args, grid, room, shape).reshape(y.shape)
-    expected = 3 * (scatter(x, w, case) + per_channel(bias, case)) + 1
-    np.testing.assert_allclose(stored, expected, rtol=3e-4, atol=3e-4)
+    operands = [x, guard(w), guard(bias), None]
+    expected = expected_of(x, w, bias, case, act=False)
+    assert_hook_gets_each_output_once(kernel, operands, args, grid, room, y, expected)
 
 
 @each_isa

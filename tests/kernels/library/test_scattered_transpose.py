@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,13 @@ from graphwright.layout.transform import pack
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, each_isa, guard
-from tests.kernels.library.harness import call, call_hooked, hook, load
+from tests.kernels.library.harness import call, hook, load
 from tests.kernels.library.test_conv_transpose import (
     F32,
     SMALL,
+    assert_hook_gets_each_output_once,
     cases,
+    expected_of,
     in_all_chunks,
     per_channel,
     problem,
@@ -57,8 +58,7 @@ def test_each_input_is_scattered(
 ) -> None:
     x, w, bias, y, whole = problem(case, gap, side)
     args = args_of(replace(whole, act=int(act)))
-    expected = scatter(x, w, case) + (per_channel(bias, case) if with_bias else 0)
-    expected = np.maximum(expected, 0) if act else expected
+    expected = expected_of(x, w, bias if with_bias else None, case, act)
     grid, room = scattered_transpose.grid(isa, args), scattered_transpose.scratch_bytes(isa, args)
     kernel = load(scattered_transpose, isa).gw_scattered_transpose_f32
     operands = [x, packed(w), guard(bias) if with_bias else None, y]
@@ -95,10 +95,9 @@ def test_hook_gets_each_output_once(isa: Isa, case: dict[str, Any]) -> None:
     args = args_of(whole)
     kernel = load(scattered_transpose, isa).gw_scattered_transpose_f32
     grid, room = scattered_transpose.grid(isa, args), scattered_transpose.scratch_bytes(isa, args)
-    shape = (y.shape[0], y.shape[1], math.prod(case["out"]))
-    stored = call_hooked(kernel, [x, packed(w), guard(bias), None], args, grid, room, shape).reshape(y.shape)
-    expected = 3 * (scatter(x, w, case) + per_channel(bias, case)) + 1
-    np.testing.assert_allclose(stored, expected, rtol=3e-4, atol=3e-4)
+    operands = [x, packed(w), guard(bias), None]
+    expected = expected_of(x, w, bias, case, act=False)
+    assert_hook_gets_each_output_once(kernel, operands, args, grid, room, y, expected)
 
 
 @each_isa

@@ -66,11 +66,10 @@ static void copy_rows(const struct transposed *t, const struct band *b) {
     for (int64_t kz = b->planes.tap; kz < s->kd; kz += t->depth.step, z -= t->depth.back)
         for (int64_t iy = b->top; iy < b->top + t->image_rows; iy++, to += t->pitch) {
             const int inside = z >= 0 && z < s->d && iy >= 0 && iy < s->h;
-            const float *const row = inside ? b->image + z * s->x_depth + iy * s->x_row : NULL;
-            for (int64_t x = 0; x < columns; x += VL) {
-                const int64_t n = smaller(VL, columns - x);
-                vf_store_n(to + x, row ? load_most(row + x, n) : (vf){0}, n);
-            }
+            if (inside)
+                copy_row(b->image + z * s->x_depth + iy * s->x_row, columns, to);
+            else
+                memset(to, 0, (size_t)columns * sizeof *to);
         }
 }
 

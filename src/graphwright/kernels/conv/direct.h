@@ -26,7 +26,7 @@ struct conv {
     int64_t chain;   /* input channels per partial sum */
     int64_t row_bands, column_bands;
     int copied;                        /* bands are copied to scratch */
-    int dilated;                       /* all pixels of a tile may have a tap in the padding */
+    int dilated;                       /* some taps may be in the padding for all pixels of a tile */
     int flat;                          /* the rows of a band are contiguous, and are treated as one row */
     int streamed;                      /* the weights do not fit the L2 cache */
     int64_t row_pitch, plane, x_block; /* of the image or of the copy */

@@ -62,9 +62,6 @@ static vi reflected(vi position, int32_t size, int64_t aligned) {
     return vi_load(lane);
 }
 
-GW_INLINE vi at_most(vi a, vi b) { return (a & (a < b)) | (b & ~(a < b)); }
-GW_INLINE vi at_least(vi a, vi b) { return (a & (a > b)) | (b & ~(a > b)); }
-
 GW_INLINE struct taps taps_of(vf point, int64_t size, const struct grid_sample_args *a, const int MODE) {
     const int TAPS = MODE == NEAREST ? 1 : MODE == LINEAR ? 2 : 4;
     const vf at = positions_of(point, size, a->aligned);
@@ -85,7 +82,9 @@ GW_INLINE struct taps taps_of(vf point, int64_t size, const struct grid_sample_a
             weight = (vf)((vi)weight & (position >= 0) & (position < (int32_t)size));
         else if (a->padding == REFLECTION)
             position = reflected(position, (int32_t)size, a->aligned);
-        found.position[k] = at_least(at_most(position, vi_set1((int32_t)size - 1)), (vi){0});
+        const vi last = vi_set1((int32_t)size - 1);
+        position = vi_select(position < last, position, last);
+        found.position[k] = vi_select(position > 0, position, (vi){0});
         found.weight[k] = weight;
     }
     return found;

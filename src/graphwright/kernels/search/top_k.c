@@ -1,5 +1,7 @@
 /* TopK: see top_k.py. */
 
+#include "library/sizes.h"
+
 #include "search/top_k.gen.h"
 
 typedef struct {
@@ -268,8 +270,6 @@ static void rank_row(const struct top_k_args *a, const char *x, int64_t step, ch
     }
 }
 
-GW_INLINE vu chosen(vu mask, vu a, vu b) { return (a & mask) | (b & ~mask); }
-
 /* Ranks n short rows at once, one in each lane, of elements of at most 4 bytes. Row c begins c * row_step
  * elements from x, and its elements are `step` apart. Each of k passes moves the best of the rest to the
  * front; equal keys keep their order.
@@ -277,7 +277,8 @@ GW_INLINE vu chosen(vu mask, vu a, vu b) { return (a & mask) | (b & ~mask); }
 static void rank_lanes(const struct top_k_args *a, const char *x, int64_t n, int64_t row_step, int64_t step,
                        char *values, int64_t *indices, int64_t result_step, void *scratch) {
     const int64_t size = bytes_of(a->code), count = a->count, k = a->k;
-    vu *const keys = scratch, *const at = keys + count;
+    vu *const keys = scratch;
+    vi *const at = (vi *)(keys + count);
     memset(keys, 0, (size_t)count * sizeof *keys);
 #define LOAD(type)                                                                                           \
     for (int64_t i = 0; i < count; i++)                                                                      \
@@ -292,22 +293,22 @@ static void rank_lanes(const struct top_k_args *a, const char *x, int64_t n, int
 #undef LOAD
     for (int64_t i = 0; i < count; i++) {
         keys[i] = keys_of(keys[i], a->kind, a->code, a->largest);
-        at[i] = (vu){0} + (uint32_t)i;
+        at[i] = vi_set1((int32_t)i);
     }
     for (int64_t done = 0; done < k; done++) {
-        vu best = keys[count - 1], best_at = at[count - 1];
+        vi best = (vi)keys[count - 1], best_at = at[count - 1];
         for (int64_t i = count - 1; i > done; i--) {
-            const vu key = keys[i - 1], index = at[i - 1], rises = (vu)(best > key);
-            keys[i] = chosen(rises, key, best);
-            at[i] = chosen(rises, index, best_at);
-            best = chosen(rises, best, key);
-            best_at = chosen(rises, best_at, index);
+            const vi key = (vi)keys[i - 1], index = at[i - 1], rises = (vi)((vu)best > (vu)key);
+            keys[i] = (vu)vi_select(rises, key, best);
+            at[i] = vi_select(rises, index, best_at);
+            best = vi_select(rises, best, key);
+            best_at = vi_select(rises, best_at, index);
         }
         at[done] = best_at;
     }
     for (int64_t i = 0; i < k; i++)
         for (int64_t c = 0; c < n; c++) {
-            const int64_t index = ((const uint32_t *)(at + i))[c], to = c * result_step + i * a->inner;
+            const int64_t index = ((const int32_t *)(at + i))[c], to = c * result_step + i * a->inner;
             indices[to] = index;
             memcpy(values + to * size, x + (c * row_step + index * step) * size, (size_t)size);
         }
@@ -335,10 +336,8 @@ static void rank_short_rows(const struct top_k_args *a, int64_t begin, int64_t e
                             void *scratch) {
     const int64_t size = bytes_of(a->code), count = a->count, inner = a->inner, k = a->k;
     for (int64_t row = begin, rows; row < end; row += rows) {
-        const int64_t outer = row / inner, column = row % inner,
-                      together = inner == 1 ? end - row : inner - column;
-        rows = VL < together ? VL : together;
-        rows = rows < end - row ? rows : end - row;
+        const int64_t outer = row / inner, column = row % inner;
+        rows = smaller(VL, smaller(end - row, inner == 1 ? end - row : inner - column));
         const int64_t from = outer * count * inner + column, to = outer * k * inner + column;
         rank_lanes(a, (const char *)buf[TOP_K_X] + from * size, rows, inner == 1 ? count : 1, inner,
                    (char *)buf[TOP_K_VALUES] + to * size, (int64_t *)buf[TOP_K_INDICES] + to,
@@ -356,12 +355,12 @@ GW_KERNEL(gw_top_k) {
     const int64_t size = bytes_of(a->code), count = a->count, inner = a->inner, k = a->k;
     char *const dense = scratch, *const entries = dense + (inner > 1 ? COLUMN_BYTES : 0);
     const int64_t fit = COLUMN_BYTES / (count * size + !count);
-    const int64_t most = inner == 1 ? 0 : fit < MOST_COLUMNS ? fit : MOST_COLUMNS;
+    const int64_t most = inner == 1 ? 0 : smaller(fit, MOST_COLUMNS);
     for (int64_t row = begin, columns; row < end && k > 0; row += columns) {
         const int64_t outer = row / inner, column = row % inner;
-        const int64_t left = end - row < inner - column ? end - row : inner - column;
+        const int64_t left = smaller(end - row, inner - column);
         const char *x = (const char *)buf[TOP_K_X] + (outer * count * inner + column) * size;
-        columns = left < most ? left : most ? most : 1;
+        columns = most ? smaller(left, most) : 1;
         if (most)
             copy_columns(dense, x, columns, count, inner, size);
         for (int64_t c = 0; c < columns; c++) {

@@ -162,6 +162,7 @@ static int32_t OF(output_run)(const struct conv *g, const struct unit *o, const 
     const int64_t y0 = r->row * M, x0 = r->column * M, rows = OF(points)(g->oh - y0);
     const int64_t height = smaller(M, o->rows.count - y0),
                   width = smaller(r->count * M, o->columns.count - x0);
+    /* a package can ask for a hook and a dilation: pixels that a hook gets are dense in any case */
     const int64_t step = g->hook.call ? VL : g->pixel, apart = s->dilation;
     const int64_t row = o->rows.to + y0 * apart, column = o->columns.to + x0 * apart;
     float pixels[M * RUN * M * VL] __attribute__((aligned(64)));

@@ -74,6 +74,7 @@ GW_INLINE void vf_store_n(float *p, vf x, int64_t n) {
 #endif
 
 GW_INLINE vf vf_select(vi mask, vf yes, vf no) { return (vf)(((vi)yes & mask) | ((vi)no & ~mask)); }
+GW_INLINE vi vi_select(vi mask, vi yes, vi no) { return (vi)vf_select(mask, (vf)yes, (vf)no); }
 GW_INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; } /* one rounding: -ffp-contract=fast */
 GW_INLINE vf vf_max(vf a, vf b) { return vf_select((a > b) | (a != a), a, b); } /* NaN if either is */
 GW_INLINE vf vf_min(vf a, vf b) { return vf_select((a < b) | (a != a), a, b); }

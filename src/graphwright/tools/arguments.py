@@ -41,6 +41,17 @@ Model = Annotated[
         show_default=False,
     ),
 ]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        help=(
+            "Maximum error relative to the maximum magnitude of a value; default: 1e-4, more for models with "
+            "16-bit floats."
+        ),
+        min=0,
+        show_default=False,
+    ),
+]
 Shapes = Annotated[
     list[str] | None,
     flag(

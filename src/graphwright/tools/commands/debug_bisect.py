@@ -10,7 +10,7 @@ import typer
 from graphwright.config import Options
 from graphwright.support.spelling import counted
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.arguments import require_new_folder
+from graphwright.tools.arguments import Tolerance, require_new_folder
 from graphwright.tools.check import rounding_tolerance
 from graphwright.tools.console import note, progress, say, table
 from graphwright.tools.debugging.bisection import Finding, Unlocated, WrongOutput, WrongStep
@@ -46,17 +46,7 @@ def bisect(
             show_default=False,
         ),
     ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help=(
-                "Maximum error relative to the maximum magnitude of an output; default: 1e-4, more for "
-                "models with 16-bit floats."
-            ),
-            min=0,
-            show_default=False,
-        ),
-    ] = None,
+    tolerance: Tolerance = None,
     budget: Annotated[
         float, typer.Option(help="Time limit for reducing the model, in seconds.", min=0)
     ] = SECONDS,

@@ -11,6 +11,7 @@ import typer
 from graphwright.config import Options
 from graphwright.support.spelling import counted, listed
 from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.arguments import Tolerance
 from graphwright.tools.arrays import described
 from graphwright.tools.check import rounding_tolerance
 from graphwright.tools.console import progress, say, table
@@ -47,17 +48,7 @@ def compare(
         str, typer.Option("--with", metavar="ENGINE", help=f"The engine that runs OTHER: {listed(ENGINES)}.")
     ] = OURS,
     flags: RunFlags,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help=(
-                "Maximum error relative to the maximum magnitude of a value; default: 1e-4, more for models "
-                "with 16-bit floats."
-            ),
-            min=0,
-            show_default=False,
-        ),
-    ] = None,
+    tolerance: Tolerance = None,
     all: Annotated[bool, typer.Option("--all", help="Show every value that both runs have.")] = False,
     options: Options,
 ) -> None:

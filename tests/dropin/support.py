@@ -17,6 +17,7 @@ theirs.set_default_logger_severity(4)
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 ROW = np.array([1, 2, 4], np.float32)
+FEED = {"a": ROWS, "b": ROW}
 
 Info = tuple[str, int, Sequence[int | str | None] | None]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 from types import ModuleType
@@ -19,14 +18,20 @@ from onnx import TensorProto, helper
 import graphwright as gw
 import graphwright.onnxruntime as ours
 from graphwright.onnxruntime.capi import onnxruntime_pybind11_state as state
-from tests.dropin.support import F32, I64, ROW, ROWS, built, copied, outcome, plain, same, sums, with_default
-
-FEED = {"a": ROWS, "b": ROW}
-
-
-@pytest.fixture(scope="module")
-def pair() -> dict[ModuleType, Any]:
-    return {engine: engine.InferenceSession(sums()) for engine in (ours, theirs)}
+from tests.dropin.support import (
+    F32,
+    FEED,
+    I64,
+    ROW,
+    ROWS,
+    built,
+    copied,
+    outcome,
+    plain,
+    same,
+    sums,
+    with_default,
+)
 
 
 @pytest.mark.parametrize(
@@ -239,50 +244,6 @@ def test_a_run_can_be_terminated(pair: dict[ModuleType, Any]) -> None:
     assert same(run) == "Fail"
 
 
-@pytest.mark.parametrize(
-    "providers",
-    [
-        None,
-        ["CPUExecutionProvider"],
-        [("CPUExecutionProvider", {"arena_extend_strategy": "kSameAsRequested"})],
-        ["CUDAExecutionProvider", "CPUExecutionProvider"],
-        ["NoSuchProvider"],
-        [3],
-        "CPUExecutionProvider",
-    ],
-)
-@pytest.mark.filterwarnings("ignore:.*provider")
-def test_providers_are_those_of_onnx_runtime(providers: Any) -> None:
-    def made(engine: ModuleType) -> Any:
-        session = engine.InferenceSession(sums(), None, providers)
-        return session.get_providers(), session.get_provider_options(), session.run(None, FEED)
-
-    same(made)
-
-
-def test_providers_that_are_not_here_are_warned_of() -> None:
-    with pytest.warns(UserWarning, match="provider 'CUDAExecutionProvider' is not in available"):
-        ours.InferenceSession(sums(), providers=["CUDAExecutionProvider"])
-    with pytest.warns(UserWarning, match="same length"):
-        ours.InferenceSession(sums(), providers=["CPUExecutionProvider"], provider_options=[])
-
-
-@pytest.mark.parametrize("value", ["0", "1", "true"])
-@pytest.mark.parametrize("name", [None, "CPUExecutionProvider", "CUDAExecutionProvider"])
-@pytest.mark.filterwarnings("ignore:.*provider")
-def test_the_cpu_as_a_substitute_can_be_rejected(name: str | None, value: str) -> None:
-    def made(engine: ModuleType) -> Any:
-        options = engine.SessionOptions()
-        options.add_session_config_entry("session.disable_cpu_ep_fallback", value)
-        try:
-            return engine.InferenceSession(sums(), options, name and [name]).get_providers()
-        except Exception as error:
-            return type(error).__name__, str(error)[:120]
-
-    found = same(made)
-    assert found == ["CPUExecutionProvider"] or value == "1"
-
-
 def described(engine: ModuleType, model: bytes) -> Any:
     session, texts = engine.InferenceSession(model), {}
     for name in ("description", "domain", "graph_description", "graph_name", "producer_name", "version"):
@@ -449,35 +410,6 @@ def test_weights_of_the_optimized_model_in_a_file_of_their_own(tmp_path: Path, s
     assert len(same(written)[0]) == (1 if smallest else 2)
 
 
-def test_a_session_writes_a_profile(tmp_path: Path, pair: dict[ModuleType, Any]) -> None:
-    options = ours.SessionOptions()
-    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "run")
-    session = ours.InferenceSession(sums(), options)
-    start = session.get_profiling_start_time_ns()
-    assert start > 0
-    results = session.run(["less"], FEED)
-    assert plain(results) == plain(theirs.InferenceSession(sums()).run(["less"], FEED))
-    file = Path(session.end_profiling())
-    events = json.loads(file.read_text())
-    assert file.name.startswith("run_") and file.parent == tmp_path
-    made, run, _, *nodes = events
-    names = ["session_initialization", "model_run", "SequentialExecutor::Execute"]
-    assert [event["name"] for event in events[:3]] == names and made["ts"] == 0
-    assert made["ts"] + made["dur"] <= run["ts"] and {event["cat"] for event in nodes} == {"Node"}
-    assert all(run["ts"] <= event["ts"] and event["dur"] >= 0 for event in nodes)
-    assert {type(event[key]) for event in events for key in ("ts", "dur")} == {int}  # tools format them so
-    assert all(event["name"].endswith("_kernel_time") for event in nodes)
-    assert {op for event in nodes for op in event["args"]["op_name"].split(" + ")} == {"Add", "Neg"}
-    assert {event["args"]["provider"] for event in nodes} == {"CPUExecutionProvider"}
-    details = [event["args"] for event in nodes]
-    assert sum(int(each["output_size"]) for each in details) == 2 * ROWS.nbytes
-    assert {each["parameter_size"] for each in details} == {"0"}
-    assert all(int(each["activation_size"]) >= ROWS.nbytes for each in details)
-    assert all({"node_index", "input_type_shape", "output_type_shape"} <= each.keys() for each in details)
-    assert session.end_profiling() == "" == pair[theirs].end_profiling() == pair[ours].end_profiling()
-    assert session.get_profiling_start_time_ns() == start  # as in ONNX Runtime, also at the end
-
-
 def test_run_async_calls_back(pair: dict[ModuleType, Any]) -> None:
     def called(engine: ModuleType, feed: Any) -> Any:
         done, seen = threading.Event(), []
@@ -493,15 +425,6 @@ def test_run_async_calls_back(pair: dict[ModuleType, Any]) -> None:
     assert same(lambda engine: called(engine, FEED))[0][1:] == ["mine", False]
     assert same(lambda engine: called(engine, FEED | {"a": ROWS.astype(np.float64)}))[0] == [[], "mine", True]
     assert same(lambda engine: pair[engine].run_async(None, {"a": ROWS}, print, None)) == "ValueError"
-
-
-def test_profiles_that_end_together_are_apart(tmp_path: Path) -> None:
-    options = ours.SessionOptions()
-    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "p")
-    sessions = [ours.InferenceSession(sums(), options) for _ in range(8)]
-    paths = {session.end_profiling() for session in sessions}
-    found = [[event["name"] for event in json.loads(Path(path).read_text())] for path in paths]
-    assert found == [["session_initialization"]] * 8
 
 
 def test_sessions_can_be_subclassed() -> None:
@@ -694,18 +617,6 @@ def test_errors_about_outputs_begin_with_the_words_of_onnxruntime(pair: dict[Mod
     for engine in (ours, theirs):
         with pytest.raises(Exception, match="INVALID_ARGUMENT : Invalid output name:sum"):
             pair[engine].run(["sum"], FEED)
-
-
-@pytest.mark.parametrize(
-    "given", [["CPUExecutionProvider"], [("CPUExecutionProvider", {})], ["NoSuch"], None, []]
-)
-@pytest.mark.filterwarnings("ignore:.*provider")
-def test_providers_that_are_set_later(pair: dict[ModuleType, Any], given: Any) -> None:
-    def put(engine: ModuleType) -> Any:
-        pair[engine].set_providers(given)
-        return pair[engine].get_providers(), pair[engine]._enable_fallback
-
-    same(put)
 
 
 def test_arguments_are_keys_and_metadata_may_be_changed(pair: dict[ModuleType, Any]) -> None:

@@ -50,14 +50,18 @@ def sources(names: list[str]) -> dict[str, tuple[Callable[[], Any], Callable[[gw
     for name in names:
         if name in MODELS:
             zoo = MODELS[name]
-            found[name] = (zoo.path, lambda _, zoo=zoo: zoo.feeds("default", seed=0))
+            found[name] = (zoo.path, partial(_same, zoo.feeds))
         elif name in CASES:
             case = CASES[name]
-            found[name] = (case.model, lambda _, case=case: case.arrays(inputs=True))
+            found[name] = (case.model, partial(_same, partial(case.arrays, inputs=True)))
         else:
             path = LIGHT / f"{name}.onnx"
-            found[name] = (lambda path=path: path, lambda model: make_feeds(model.inputs, None, {}))
+            found[name] = (partial(Path, path), lambda model: make_feeds(model.inputs, None, {}))
     return found
+
+
+def _same(feeds: Callable[[], Feeds], _: gw.Model) -> Feeds:
+    return feeds()
 
 
 def tasks(model: gw.Model) -> list[tuple[str, ...]]:
@@ -70,7 +74,7 @@ def tasks(model: gw.Model) -> list[tuple[str, ...]]:
 
 
 def main(names: list[str], rates: str) -> None:
-    results = {}
+    results: dict[str, dict[str, Any]] = {}
     for name, (source, feeds_of) in sources(names).items():
         models = [
             gw.compile(source(), options=gw.CompileOptions(threads=1, calibration=each))

@@ -14,9 +14,9 @@ import argparse
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import graphwright as gw
 from graphwright.executable.target_code import TargetCode
@@ -32,7 +32,7 @@ from graphwright.records import dataclass
 
 MODELS: Final = ("swin", "qwen2", "convnext", "segformer")
 _LAYOUT: Final = {reblock.BLOCK: "layout", reblock.UNBLOCK: "layout", blocked_concat.SYMBOL: "concat"}
-_OPERATORS: Final = {
+_OPERATORS: Final[Mapping[Code, Callable[[int, int], int]]] = {
     Code.ADD: lambda a, b: a + b, Code.SUB: lambda a, b: a - b, Code.MUL: lambda a, b: a * b,
     Code.FLOORDIV: lambda a, b: a // b, Code.MOD: lambda a, b: a % b, Code.MIN: min, Code.MAX: max,
 }  # fmt: skip
@@ -233,6 +233,7 @@ def _compiled(name: str, sizes: str, source: str) -> gw.Model:
     from benchmarks.torch_compile.models import FULL, TINY
 
     torch.manual_seed(0)
+    model: Any
     model, given = {"small": TINY, "full": FULL}[sizes][name]()
     feeds = {key: value for key, value in given.items() if isinstance(value, torch.Tensor)}
     model.config.use_cache = False

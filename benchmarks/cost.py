@@ -81,8 +81,9 @@ def timed_tasks(name: str, isa: str | None = None) -> Iterator[Timed]:
     registers = model.executor.plan([array.shape for array in arrays], 1)["registers"]
     least: dict[int, int] = {}
     for _ in range(RUNS):
-        for task in record_tasks(lambda: model.executor.run(arrays, None, 1))[1]:
-            least[task.task] = min(least.get(task.task, task.end - task.start), task.end - task.start)
+        for event in record_tasks(lambda: model.executor.run(arrays, None, 1))[1]:
+            taken = event.end - event.start
+            least[event.task] = min(least.get(event.task, taken), taken)
     assert model.entry.executable is not None
     (program,) = programs_of(model.entry.executable)
     (target,) = program.targets.values()

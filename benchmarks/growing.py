@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -49,7 +49,7 @@ class Draft:
 
 def _model(
     nodes: Sequence[onnx.NodeProto],
-    inputs: dict[str, tuple[int, Sequence[int | str]]],
+    inputs: Mapping[str, tuple[int, Sequence[int | str]]],
     output: str,
     weights: Sequence[onnx.TensorProto] = (),
     functions: Sequence[onnx.FunctionProto] = (),

@@ -82,6 +82,9 @@ class Layer(nn.Module):
     are given, come in front of the new ones.
     """
 
+    keys: torch.Tensor
+    values: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.norms = nn.ModuleList(Norm() for _ in range(2))
@@ -248,7 +251,10 @@ def llama(task: Task) -> Call:
     from benchmarks.llama_cpp_peer import Llama, write
 
     layer, file = task.layer, task.folder / "layer.gguf"
-    weights = {"attn_norm.weight": layer.norms[0].weight, "ffn_norm.weight": layer.norms[1].weight}
+    weights: dict[str, Any] = {
+        "attn_norm.weight": layer.norms[0].weight,
+        "ffn_norm.weight": layer.norms[1].weight,
+    }
     for name in ("q", "k", "v"):
         made = getattr(layer, name)
         weights |= {f"attn_{name}.weight": made.weight, f"attn_{name}.bias": torch.zeros(made.out_features)}

@@ -125,11 +125,12 @@ def overhead(size: int, rounds: int, folder: Path) -> Overhead:
 
     sessions = [session(chain(size, length, served), library) for length in (1, NODES)]
     sessions += [session(chain(size, length, own_nodes)) for length in (1, NODES)]
-    taken = times([*(lambda s=s: s.run(None, {"x": x}) for s in sessions), ten], rounds)  # type: ignore[misc]
+    taken = times([*(lambda s=s: s.run(None, {"x": x}) for s in sessions), ten], rounds)
     one, many, plain_one, plain_many, ours = taken[rounds // 10 :].T
     node, plain, ours = (many - one) / (NODES - 1), (plain_many - plain_one) / (NODES - 1), ours / CALLS
     low, median, high = np.percentile(node - ours, (25, 50, 75))
-    return Overhead(size, *map(float, map(np.median, (node, plain, ours))), (low, median, high))
+    node_us, plain_us, ours_us = (float(np.median(each)) for each in (node, plain, ours))
+    return Overhead(size, node_us, plain_us, ours_us, (low, median, high))
 
 
 def main() -> None:

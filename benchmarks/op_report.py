@@ -24,7 +24,7 @@ Entries = Sequence[Mapping[str, Any]]
 
 def read_entries(folder: Path = RESULTS / "ops") -> dict[int, Entries]:
     """The entries that have a peer, by number of threads."""
-    found = {}
+    found: dict[int, Entries] = {}
     for file in sorted(folder.glob("*.json")):
         result = json.loads(file.read_text())
         found[result["threads"]] = [entry for entry in result["ops"] if entry["ratio"]]

@@ -60,8 +60,8 @@ def inductor(path: Path) -> Run:
         tensors = [torch.from_numpy(array) for array in feeds.values()]
         with torch.no_grad():
             made = compiled(*(t.to(torch.bfloat16) if t.is_floating_point() else t for t in tensors))
-        tensors = made if isinstance(made, tuple | list) else [made]
-        return [tensor.float().numpy() for tensor in tensors]
+        results = made if isinstance(made, tuple | list) else [made]
+        return [result.float().numpy() for result in results]
 
     return run
 

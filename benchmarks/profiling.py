@@ -42,7 +42,7 @@ import numpy as np
 import graphwright as gw
 model = gw.load(sys.argv[1], trust=True, options={"threads": int(sys.argv[3])})
 with np.load(sys.argv[2]) as held:
-    feeds = {spec.name: held[str(k)] for k, spec in enumerate(model.inputs)}
+    feeds = {spec.name: held[f"arr_{k}"] for k, spec in enumerate(model.inputs)}
 clock = time.thread_time_ns if sys.argv[3] == "1" else time.perf_counter_ns
 for line in sys.stdin:
     times = []
@@ -126,7 +126,7 @@ def measure(name: str, threads: int, before: str | None, rounds: int) -> dict[st
         with tempfile.TemporaryDirectory() as folder:
             package, arrays = Path(folder) / "model.om", Path(folder) / "feeds.npz"
             compiled.save(package)
-            np.savez(arrays, **{str(k): feeds[spec.name] for k, spec in enumerate(compiled.inputs)})
+            np.savez(arrays, *(feeds[spec.name] for spec in compiled.inputs))
             made["off_over_before"] = cost_when_off(package, arrays, threads, before, rounds)
     return made
 

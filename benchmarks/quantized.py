@@ -92,7 +92,7 @@ def layers() -> onnx.ModelProto:
     """Feed-forward layers of BERT, with their residuals, on 128 tokens."""
     d, x = Draft((1, 128, 768)), "x"
     root, half, one = (
-        numpy_helper.from_array(np.float32(v), n) for n, v in (("r", 2**0.5), ("h", 0.5), ("o", 1))
+        numpy_helper.from_array(np.array(v, np.float32), n) for n, v in (("r", 2**0.5), ("h", 0.5), ("o", 1))
     )
     d.constants += [root, half, one]
     for _ in range(4):
@@ -103,7 +103,7 @@ def layers() -> onnx.ModelProto:
     return d.model(x)
 
 
-class Samples(CalibrationDataReader):
+class Samples(CalibrationDataReader):  # type: ignore[misc]  # ONNX Runtime has no types
     """A few inputs of a model."""
 
     def __init__(self, feeds: Callable[[int], Feeds]) -> None:

@@ -129,7 +129,7 @@ def zoo(name: str) -> Run:
 
 def times(run: Run, threads: int, seconds: float, idle_us: float = 0) -> list[int]:
     """Nanoseconds of each run, for so many seconds."""
-    taken = []
+    taken: list[int] = []
     run(threads)
     end = time.monotonic() + seconds
     while time.monotonic() < end or len(taken) < 5:

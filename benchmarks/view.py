@@ -96,7 +96,9 @@ def _frames(tab: Browser, scale: float) -> dict[str, float]:
 
 def layers(count: int) -> GraphPicture:
     """``count`` layers of ten nodes in two scopes, with residuals."""
-    groups, nodes, edges = [Group("")], [], []
+    groups = [Group("")]
+    nodes: list[PictureNode] = []
+    edges: list[PictureEdge] = []
     for k in range(count):
         groups.append(Group(f"layer.{k}", ROOT))
         layer = len(groups) - 1

@@ -112,8 +112,8 @@ def measured(name: str, asked: Sequence[int], threads: int, seconds: float) -> I
         yield Row(name, 0, chosen=True, rotation="", ratio=1.0, low=1.0, high=1.0, ms=0.0)
     for rows, banded, rotation in ways:
         found, ns = compare(stages, banded, rotation, threads, seconds)
-        ratios = (math.exp(x) for x in (found.median, found.low, found.high))
-        yield Row(name, rows, banded is own, rotation, *ratios, ns / 1e6)
+        ratio, low, high = (math.exp(x) for x in (found.median, found.low, found.high))
+        yield Row(name, rows, banded is own, rotation, ratio, low, high, ns / 1e6)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.fusion.model import (
@@ -63,6 +64,10 @@ def groups(
     return "\n".join(lines)
 
 
+def _is_of_kind(kind: str, sample: Sample) -> bool:
+    return sample.kind == kind
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.fusion.fit",
@@ -78,10 +83,7 @@ def main() -> None:
     print(f"{len(found)} edits of {len({by_pattern(s) for s in found})} patterns, ridge {ridge}\n")
     print("held out by pattern\n" + table(found, ridge, by_pattern))
     for kind in KINDS:
-        print(
-            f"\nof these {kind}\n"
-            + table(found, ridge, by_pattern, lambda sample, kind=kind: sample.kind == kind)
-        )
+        print(f"\nof these {kind}\n" + table(found, ridge, by_pattern, partial(_is_of_kind, kind)))
     print("\nof these by kind of contraction\n" + groups(found, ridge, by_pattern, by_anchor))
     print("\nheld out by kind of contraction\n" + groups(found, ridge, by_anchor, by_anchor))
     print("\nheld out by ISA\n" + groups(found, ridge, by_isa, by_isa))

@@ -84,5 +84,5 @@ def _aligned(shape: tuple[int, ...], dtype: Any, number: int) -> Array:
 
 def _numbers(rng: np.random.Generator, array: Array) -> Array:
     if array.dtype.kind == "f":
-        return rng.standard_normal(array.shape).astype(array.dtype)
-    return rng.integers(-100, 100, array.shape).astype(array.dtype)
+        return np.asarray(rng.standard_normal(array.shape), array.dtype)
+    return np.asarray(rng.integers(-100, 100, array.shape), array.dtype)

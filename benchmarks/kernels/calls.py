@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,14 +40,20 @@ def room(count: int, offset: int) -> Array:
     return raw[first : first + count]
 
 
+def scratch_room(size: Any) -> Array:
+    """Scratch memory of ``size`` bytes."""
+    return room(int(size) // 4 + 16, 128)
+
+
 def call(
-    kernel: Any, operands: Sequence[Array | None], args: Sequence[Any], grid: Any, scratch: Array
+    kernel: Any, operands: Sequence[Array | None], args: Iterable[Any], grid: Any, scratch: Array
 ) -> Callable[[], None]:
     """A run of the whole grid, without a hook."""
+    numbers = [int(each) for each in args]
     pointers = [0 if x is None else x.ctypes.data for x in (*operands, None)]
     call_args = (
         (ctypes.c_void_p * len(pointers))(*pointers),
-        (ctypes.c_int64 * len(args))(*map(int, args)),
+        (ctypes.c_int64 * len(numbers))(*numbers),
         ctypes.c_int64(0),
         ctypes.c_int64(int(grid)),
         ctypes.c_void_p(scratch.ctypes.data),

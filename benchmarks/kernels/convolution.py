@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from benchmarks.kernels.calls import call, library, room
+from benchmarks.kernels.calls import call, library, room, scratch_room
 from benchmarks.limits import fma_gflops, thread_seconds
 from graphwright.kernels.conv import conv, depthwise, direct
 from graphwright.records import replace
@@ -92,13 +92,14 @@ def direct_call(isa: Isa, shape: Shape) -> Callable[[], None]:
     ]
     kernel = library(direct, isa)[direct.PLANAR_SYMBOL if planar else direct.SYMBOL]
     scratch = (direct.planar_scratch_bytes if planar else direct.scratch_bytes)(isa, args)
-    return call(kernel, operands, args, direct.grid(isa, args), room(int(scratch) // 4 + 16, 128))
+    return call(kernel, operands, args, direct.grid(isa, args), scratch_room(scratch))
 
 
 def im2col_call(isa: Isa, shape: Shape) -> Callable[[], None]:
     """Of planes."""
     cin, cout, size, k, _ = shape
-    args = conv.ConvArgs(*_sizes(shape, 1), *_planes(cin, size), *_planes(cout, shape.out), 0, 1, 1)
+    planes = *_planes(cin, size), *_planes(cout, shape.out)
+    args = conv.ConvArgs(*(*_sizes(shape, 1), *planes, 0, 1, 1))
     args = replace(args, block_panels=conv.block_panels(isa, args))
     args = replace(args, unit_tiles=conv.unit_tiles(isa, args))
     rows = conv.panel_rows(isa)
@@ -108,23 +109,22 @@ def im2col_call(isa: Isa, shape: Shape) -> Callable[[], None]:
         room(cout, 512),
         room(cout * shape.out**2, 768),
     ]
-    scratch = room(int(conv.scratch_bytes(isa, args)) // 4 + 16, 128)
+    scratch = scratch_room(conv.scratch_bytes(isa, args))
     return call(library(conv, isa)[conv.SYMBOL], operands, args, conv.grid(isa, args), scratch)
 
 
 def depthwise_call(isa: Isa, shape: Shape) -> Callable[[], None]:
     """Of planes, ``cout`` groups of one channel."""
     _, channels, size, k, _ = shape
-    args = depthwise.DepthwiseArgs(
-        *_sizes(shape._replace(cout=1), channels), *_planes(channels, size), *_planes(channels, shape.out), 0
-    )
+    planes = *_planes(channels, size), *_planes(channels, shape.out)
+    args = depthwise.DepthwiseArgs(*(*_sizes(shape._replace(cout=1), channels), *planes, 0))
     operands = [
         room(channels * size**2, 0),
         room(channels * k * k, 256),
         room(channels, 512),
         room(channels * shape.out**2, 768),
     ]
-    scratch = room(int(depthwise.scratch_bytes(isa, args)) // 4 + 16, 128)
+    scratch = scratch_room(depthwise.scratch_bytes(isa, args))
     return call(library(depthwise, isa)[depthwise.SYMBOL], operands, args, depthwise.grid(args), scratch)
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from benchmarks.kernels.calls import call, library, room
+from benchmarks.kernels.calls import call, library, room, scratch_room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.gemm import gemm, problem
 from graphwright.kernels.library.bits import single_bits
@@ -91,7 +91,7 @@ def _launch(case: Case, isa: Isa) -> Callable[[], None]:
         None,
         room(batch * m * n, 768),
     ]
-    scratch = room(int(problem.scratch_bytes(isa, args, packed=packed)) // 4 + 16, 128)  # type: ignore[arg-type]  # args are numbers
+    scratch = scratch_room(problem.scratch_bytes(isa, args, packed=packed))
     kernel = library(gemm, isa)[gemm.PACKED if packed else gemm.UNPACKED]
     return call(kernel, operands, args, problem.grid(isa, args), scratch)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from itertools import cycle
 from typing import Any, Final
 
-from benchmarks.kernels.calls import call, library, room
+from benchmarks.kernels.calls import call, library, room, scratch_room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.conv import direct
 from graphwright.kernels.winograd import winograd, winograd_cost
@@ -47,7 +47,7 @@ def calls(isa: Isa, channels: int, size: int) -> dict[str, list[Callable[[], Non
     x, bias, y = room(pixels, 0), room(blocks * isa.lanes, 512), room(pixels, 768)
 
     def runs(kernel: Any, points: int, args: Any, grid: Any, scratch: Any) -> list[Callable[[], None]]:
-        own = room(int(scratch) // 4 + 16, 128)
+        own = scratch_room(scratch)
         weights = points * (blocks * isa.lanes) ** 2
         packed = [room(weights, 256) for _ in range(max(2, -(-_COLD_BYTES // (4 * weights))))]
         return [call(kernel, [x, w, bias, None, y], args, grid, own) for w in packed]

@@ -11,7 +11,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 Array = np.ndarray[Any, Any]
-Nodes = Sequence[tuple[str, str, str, Mapping[str, Any]]]
+Step = tuple[str, str, str, Mapping[str, Any]]
+"""A node: op, names of inputs, names of outputs, attributes."""
 OPSET: Final = 20
 CONTRIB: Final = "com.microsoft"
 IR_VERSIONS: Final = {20: 9, 21: 10, 22: 10, 23: 11}
@@ -46,7 +47,7 @@ class Case:
     """Nodes (op, inputs, outputs, attributes) over named operands; the results are those of the last node."""
 
     name: str
-    nodes: Nodes
+    nodes: Sequence[Step]
     operands: Mapping[str, Operand]
     opset: int = OPSET
     domain: str = ""
@@ -122,5 +123,5 @@ def one(
     """A case of one node; operands are called a, b, ..."""
     names = ["" if operand is NONE else chr(ord("a") + k) for k, operand in enumerate(operands)]
     named = {name: operand for name, operand in zip(names, operands, strict=True) if name}
-    nodes = [(op, " ".join(names), outputs, attributes)]
+    nodes: list[Step] = [(op, " ".join(names), outputs, attributes)]
     return Case(name, nodes, named, opset, domain, tolerance)

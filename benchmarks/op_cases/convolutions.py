@@ -12,7 +12,7 @@ def _conv(
 ) -> Case:
     """Same padding unless ``pads`` says otherwise."""
     reach = [(k - 1) // 2 * d for k, d in zip(kernel, more.get("dilations", [1] * len(kernel)), strict=True)]
-    attributes = {"pads": reach * 2, "group": group} | more
+    attributes: dict[str, Any] = {"pads": reach * 2, "group": group} | more
     return one(f"conv {name}", "Conv", x(*image), w(out, image[1] // group, *kernel), w(out), **attributes)
 
 

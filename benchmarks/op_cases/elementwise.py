@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from benchmarks.op_cases.case import Case, Operand, c, one, w, x
 
 _F32 = (1, 64, 56, 56)
-_POSITIVE = {"low": 0.01, "high": 4.0}
-_UNIT = {"low": -0.99, "high": 0.99}
-_NUMBERS = {"low": 1, "high": 100}
+_POSITIVE: Final[Mapping[str, Any]] = {"low": 0.01, "high": 4.0}
+_UNIT: Final[Mapping[str, Any]] = {"low": -0.99, "high": 0.99}
+_NUMBERS: Final[Mapping[str, Any]] = {"low": 1, "high": 100}
 
 
-def _unary(op: str, domain: dict[str, Any] | None = None, **attributes: Any) -> Case:
+def _unary(op: str, domain: Mapping[str, Any] | None = None, **attributes: Any) -> Case:
     return one(op.lower(), op, x(*_F32, **(domain or {})), **attributes)
 
 

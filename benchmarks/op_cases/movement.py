@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.op_cases.case import NONE, Case, Operand, c, given, one, w, x
+from benchmarks.op_cases.case import NONE, Case, Operand, Step, c, given, one, w, x
 
-_PICTURE = {"dtype": "u1", "low": 0, "high": 256}
+_PICTURE: Final[Mapping[str, Any]] = {"dtype": "u1", "low": 0, "high": 256}
 
 
 def _transpose(name: str, operand: Operand, *perm: int) -> Case:
@@ -35,7 +35,7 @@ def _focus() -> Case:
     """The slices and the concatenation that YOLOv5 begins with."""
     ends, axes, steps = "e", "a", "t"
     corners = {"s00": [0, 0], "s10": [1, 0], "s01": [0, 1], "s11": [1, 1]}
-    nodes = [("Slice", f"x {s} {ends} {axes} {steps}", f"p{s}", {}) for s in corners]
+    nodes: list[Step] = [("Slice", f"x {s} {ends} {axes} {steps}", f"p{s}", {}) for s in corners]
     nodes.append(("Concat", " ".join(f"p{s}" for s in corners), "y", {"axis": 1}))
     constants = {name: c(values) for name, values in corners.items()}
     constants |= {ends: c([640, 640]), axes: c([2, 3]), steps: c([2, 2])}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from benchmarks.op_cases.case import CONTRIB, NONE, Case, Operand, c, one, w, x
@@ -15,7 +17,7 @@ def _einsum(equation: str, *operands: Operand, name: str = "") -> Case:
     return one(f"einsum {equation}{name}", "Einsum", *operands, equation=equation)
 
 
-def _attention(name: str, batch: int, heads: int, keys: int, rows: int, columns: int, **more: int) -> Case:
+def _attention(name: str, batch: int, heads: int, keys: int, rows: int, columns: int, **more: Any) -> Case:
     q, kv = x(batch, heads, rows, 64), (batch, keys, columns, 64)
     return one(f"attention {name}", "Attention", q, x(*kv), x(*kv), opset=23, **more)
 

@@ -13,6 +13,7 @@ from unittest import mock
 import numpy as np
 
 from graphwright.compiler import code_generation, memory_budget, selection
+from graphwright.compiler.memory_budget import lower_within_budget
 from graphwright.compiler.pipeline import STAGES, passes_of
 from graphwright.config import Options
 from graphwright.ir.builtin.constant import Constant
@@ -20,8 +21,9 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.loops.text import parse_kernel, print_kernel
 from graphwright.kernels.candidates.generated import GeneratedKernels
 from graphwright.kernels.launch import Launch, Run, SelectedNode
+from graphwright.kernels.select import select_kernels
 from graphwright.low_ir.tasks import Code, Task, TaskGraph
-from graphwright.lower.lower import Lowered
+from graphwright.lower.lower import Lowered, lower
 from graphwright.memory.storage import Assignment
 from graphwright.passes.base import Record
 from graphwright.records import replace
@@ -183,10 +185,8 @@ def in_launch(source: str, change: Callable[[Launch], Launch]) -> Plant:
 
     @contextmanager
     def planted() -> Iterator[None]:
-        original = selection.select_kernels
-
         def select(*arguments: Any, **named: Any) -> Any:
-            chosen = original(*arguments, **named)
+            chosen = select_kernels(*arguments, **named)
             return replace(chosen, steps=tuple(map(changed, chosen.steps)))
 
         with mock.patch.object(selection, "select_kernels", select):
@@ -238,10 +238,8 @@ def in_tasks(change: Callable[[TaskGraph], TaskGraph]) -> Plant:
 
     @contextmanager
     def planted() -> Iterator[None]:
-        original = code_generation.lower_within_budget
-
         def lowered(*arguments: Any) -> Lowered:
-            made = original(*arguments)
+            made = lower_within_budget(*arguments)
             return replace(made, tasks=change(made.tasks))
 
         with mock.patch.object(code_generation, "lower_within_budget", lowered):
@@ -315,8 +313,6 @@ def in_order(first: str, second: str) -> Plant:
 
     @contextmanager
     def planted() -> Iterator[None]:
-        original = memory_budget.lower
-
         def order(steps: Sequence[SelectedNode], assignment: Assignment) -> Sequence[SelectedNode]:
             made = list(steps)
             places = [
@@ -327,7 +323,7 @@ def in_order(first: str, second: str) -> Plant:
                 made[k], made[m] = made[m], made[k]
             return made
 
-        with mock.patch.object(memory_budget, "lower", partial(original, order=order)):
+        with mock.patch.object(memory_budget, "lower", partial(lower, order=order)):
             yield
 
     return planted

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-import graphwright.torch.dynamo as dynamo
+from graphwright.torch.compiled_graph import CompiledGraph
 
 CALLS = 2000
 
@@ -37,17 +37,17 @@ def fastest(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, flo
 def graph_of_ten(rounds: int) -> float:
     """A call of the compiled graph itself, without dynamo and AOTAutograd."""
     calls: list[Callable[..., Any]] = []
-    keep = dynamo.CompiledGraph.call
+    keep = CompiledGraph.call
 
     def call(graph: Any) -> Any:
         calls.append(keep.fget(graph))  # type: ignore[attr-defined]
         return calls[-1]
 
-    dynamo.CompiledGraph.call = property(call)  # type: ignore[assignment,method-assign]
+    CompiledGraph.call = property(call)  # type: ignore[assignment,method-assign]
     tensors = [torch.randn(4) for _ in range(10)]
     with torch.no_grad():
         torch.compile(lambda *given: sum(given), backend="graphwright")(*tensors)
-    dynamo.CompiledGraph.call = keep  # type: ignore[method-assign]
+    CompiledGraph.call = keep  # type: ignore[method-assign]
     return fastest({"graph": lambda: calls[0](list(tensors))}, rounds)["graph"]
 
 
@@ -72,7 +72,12 @@ def main() -> None:
         inductor = torch.compile(module, options={"freezing": True})
         mine = torch.compile(module, backend="graphwright", options={"threads": 1})
         nothing = torch.compile(module, backend=lambda graph, _: lambda *given: (given[0],))
-        runs = {"eager": module, "nothing": nothing, "graphwright": mine, "inductor": inductor}
+        runs: dict[str, Callable[..., Any]] = {
+            "eager": module,
+            "nothing": nothing,
+            "graphwright": mine,
+            "inductor": inductor,
+        }
         with torch.no_grad():
             measured = fastest({key: partial(run, x) for key, run in runs.items()}, rounds)
         guards, peer = measured["nothing"], measured["inductor"]

@@ -58,7 +58,7 @@ def operators(samples: int) -> Iterator[Case]:
         if torch.float32 not in info.dtypes or "jiterator" in info.name:  # jiterator: for GPUs alone
             continue
         name = f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
-        given = list(info.sample_inputs("cpu", torch.float32, requires_grad=False))
+        given = list(info.sample_inputs("cpu", torch.float32, requires_grad=False))  # type: ignore[no-untyped-call]
         for sample in given[:: max(1, len(given) // samples)][:samples]:
             arguments = (sample.input, sample.args, sample.kwargs)
             yield Case(name, lambda x, a, k, op=info.op: op(x, *a, **k), arguments)

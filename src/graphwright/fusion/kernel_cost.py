@@ -23,6 +23,7 @@ from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import Dim, evaluate
+from graphwright.layout.convolution_costs import is_winograd
 from graphwright.ops.nn.conv import Conv
 
 OPERATION_CYCLES: Final = 0.625
@@ -192,8 +193,8 @@ class KernelCosts:
         taps = math.prod(kernel)
         if cin == 1 and anchor.op.group > 1:
             return self._predicted(blocked_depthwise_work(lanes, -(-elements // lanes), taps))
-        plain = kernel == [3, 3] and set(anchor.op.strides) <= {1} and anchor.op.group == 1
-        efficiency = WINOGRAD if plain and min(cin, cout) >= lanes else DIRECT
+        winograd = is_winograd(anchor.op, w) and min(cin, cout) >= lanes
+        efficiency = WINOGRAD if winograd else DIRECT
         pixels = elements // max(cout, 1)
         blocks = -(-cout // lanes)
         return self._predicted(Work(fmas=pixels * blocks * lanes * cin * taps, efficiency=efficiency))

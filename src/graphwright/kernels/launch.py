@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.ref import KernelRef
 from graphwright.records import dataclass, replace
+from graphwright.targets.cpu.isa import Isa
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,14 @@ class Launch:
     """Multiplications and additions, for profiles, of one of the launches of :func:`run_either`; None: the
     longest launch of the step does those of its nodes.
     """
+
+
+def launch_of(
+    call: KernelCall, symbol: str, operands: tuple[Value | None, ...], writes: tuple[int, ...], isa: Isa
+) -> Launch:
+    """The launch of the library kernel ``symbol`` that ``call`` describes."""
+    scratch, work = call.scratch_bytes(isa), call.work_ns(isa)
+    return Launch(KernelRef(symbol), operands, writes, call.args, call.grid, scratch, work)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def is_depthwise(op: Conv, w: Value) -> bool:
 
 def is_winograd(op: Conv, w: Value) -> bool:
     """Whether blocked images are convolved by the Winograd kernel, if they are large."""
-    return op.group == 1 and w.type.sizes[2:] == (3, 3) and set(op.strides) <= {1}
+    return op.group == 1 and w.type.dims[2:] == (3, 3) and set(op.strides) <= {1}
 
 
 def convolution_ns(op: Conv, w: Value, y: Value, costs: LayoutCosts, *, planes: bool) -> tuple[int, int]:
@@ -50,8 +50,8 @@ def convolution_ns(op: Conv, w: Value, y: Value, costs: LayoutCosts, *, planes: 
     images = costs.nominal(y.type.dims[0])
     pixels = costs.nominal(product(y.type.dims[CHANNELS + 1 :]))
     im2col = im2col_work(costs.lanes, images * costs.whole_vectors(pixels), cout // group, taps)
-    plain = is_winograd(op, w) and min(cin, cout) >= costs.lanes
-    reached = WINOGRAD if plain else PLANAR if planes else DIRECT
+    winograd = is_winograd(op, w) and min(cin, cout) >= costs.lanes
+    reached = WINOGRAD if winograd else PLANAR if planes else DIRECT
     direct = direct_work(costs.lanes, images * pixels, cout // group, taps, reached)
     return group * costs.ns(im2col), group * costs.ns(direct)
 

@@ -47,7 +47,7 @@ def run(isa: Isa, x: AnyArray, case: dict[str, Any]) -> list[AnyArray]:
     results, kernel = [], load(byte_pool, isa)[spec.symbol]
     for chunks in chunkings(int(spec.grid)):
         y[...] = 77
-        assert call(kernel, [x, y], spec.args, spec.grid, spec.scratch_bytes, chunks=chunks) == 0
+        assert call(kernel, [x, y], spec.args, spec.grid, spec.scratch_bytes(isa), chunks=chunks) == 0
         results.append(y.copy())
     return results
 

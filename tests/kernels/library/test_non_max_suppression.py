@@ -64,7 +64,7 @@ def check(
             made = guard(np.full((units * room, 3), -7, np.int64), at_end=at_end)
             filled, total = guard(np.full(units, -7, np.int64)), guard(np.zeros((), np.int64))
             operands = [*inputs, made, filled]
-            costs = choose.args, choose.grid, choose.scratch_bytes
+            costs = choose.args, choose.grid, choose.scratch_bytes(isa)
             assert call(library.gw_nms_choose, operands, *costs, chunks=chunks) == 0
             assert call(library.gw_nms_join, [filled, made, total], join.args, 1, 0) == 0
             assert total == len(rows)

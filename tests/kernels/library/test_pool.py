@@ -155,7 +155,7 @@ def test_pool_reduces_each_window(
                 [x, y],
                 args.args,
                 args.grid,
-                args.scratch_bytes,
+                args.scratch_bytes(isa),
                 chunks=chunks,
             )
             == 0
@@ -179,7 +179,9 @@ def test_max_pool_indices_point_at_the_maxima(
     args = spec(x, y, axes, pool.Pool.MAX_INDICES, column_major=column_major)
     kernel = load(pool, isa).gw_max_pool_indices_f32
     for chunks in chunkings(args.grid):
-        assert call(kernel, [x, y, indices], args.args, args.grid, args.scratch_bytes, chunks=chunks) == 0
+        assert (
+            call(kernel, [x, y, indices], args.args, args.grid, args.scratch_bytes(isa), chunks=chunks) == 0
+        )
     np.testing.assert_array_equal(y, expected_pool(x, axes, "max", False))
     found = np.isfinite(y)
     assert (indices[~found] == -1).all()

@@ -82,7 +82,7 @@ def run(
     results = []
     for chunks in chunkings(spec.grid):
         y[...] = 99
-        assert call(kernel, [source, y], spec.args, spec.grid, spec.scratch_bytes, chunks=chunks) == 0
+        assert call(kernel, [source, y], spec.args, spec.grid, spec.scratch_bytes(isa), chunks=chunks) == 0
         results.append(y.copy())
     for result in results[1:]:
         np.testing.assert_array_equal(result.view(np.uint32), results[0].view(np.uint32))

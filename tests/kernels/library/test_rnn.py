@@ -106,7 +106,8 @@ class Problem:
             for output in outputs:
                 output[...] = 99
             assert (
-                call(kernel, inputs + outputs, spec.args, spec.grid, spec.scratch_bytes, chunks=chunks) == 0
+                call(kernel, inputs + outputs, spec.args, spec.grid, spec.scratch_bytes(isa), chunks=chunks)
+                == 0
             )
             results.append([o.copy() for o in outputs])
         for result in results[1:]:

@@ -63,7 +63,7 @@ def test_order_is_that_of_a_stable_sort(
         indices = guard(np.zeros((shape[0], k, shape[2]), np.int64), at_end=True)
         kernel = load(top_k, isa).gw_top_k
         operands = [source, values, indices]
-        assert call(kernel, operands, made.args, made.grid, made.scratch_bytes, chunks=chunks) == 0
+        assert call(kernel, operands, made.args, made.grid, made.scratch_bytes(isa), chunks=chunks) == 0
         np.testing.assert_array_equal(indices, order)
         np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1))
 
@@ -84,7 +84,7 @@ def test_long_rows_are_cut_in_their_order(isa: Isa, dtype: type, order: str, cou
         values, indices = guard(np.zeros((1, k, 1), dtype)), guard(np.zeros((1, k, 1), np.int64))
         operands = [guard(np.ascontiguousarray(x), at_end=True), values, indices]
         kernel = load(top_k, isa).gw_top_k
-        assert call(kernel, operands, made.args, made.grid, made.scratch_bytes) == 0
+        assert call(kernel, operands, made.args, made.grid, made.scratch_bytes(isa)) == 0
         np.testing.assert_array_equal(indices, ranked(x, largest)[:, :k])
 
 
@@ -94,5 +94,5 @@ def test_bf16_has_a_code_of_its_own(isa: Isa) -> None:
     values, indices = np.zeros((1, 5, 1), np.uint16), np.zeros((1, 5, 1), np.int64)
     made = TopK(Kind.FLOAT, 3, True, 1, 5, 1, 5)
     kernel = load(top_k, isa).gw_top_k
-    assert call(kernel, [bits, values, indices], made.args, made.grid, made.scratch_bytes) == 0
+    assert call(kernel, [bits, values, indices], made.args, made.grid, made.scratch_bytes(isa)) == 0
     assert indices.ravel().tolist() == [2, 3, 0, 1, 4]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphwright.kernels.ml import trees
 from graphwright.kernels.ml.trees import Fold, Trees
-from graphwright.targets.cpu.isa import Isa
+from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, load
 
@@ -114,7 +114,7 @@ def test_traversals_equal_those_in_python(
         y = guard(np.zeros_like(expected))
         operands = [guard(array) for array in (x, *tables)]
         kernel = load(trees, isa).gw_trees
-        assert call(kernel, [*operands, y], made.args, made.grid, made.scratch_bytes, chunks=chunks) == 0
+        assert call(kernel, [*operands, y], made.args, made.grid, made.scratch_bytes(isa), chunks=chunks) == 0
         np.testing.assert_array_equal(y, expected)
 
 
@@ -122,6 +122,6 @@ def test_traversals_equal_those_in_python(
 def test_scratch_is_bounded(size: int) -> None:
     made = Trees(4, Fold.SUM, 1000, 4, 10, size, 5, 0, 0)
     grid: Any = made.grid
-    scratch: Any = made.scratch_bytes
+    scratch: Any = made.scratch_bytes(ISAS["v3"])
     assert grid * made.block >= 1000
     assert scratch <= max(8 * 8 * size, 1 << 16)

@@ -18,10 +18,9 @@ from graphwright.ir.types import F32, TensorType
 from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.launch import Launch, Run, launch_of
 from graphwright.kernels.movement.copy import CopyNd
 from graphwright.kernels.movement.rows import MAX_RANK
-from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
@@ -108,7 +107,8 @@ def _interleaved(phases: Value, whole: Value, window: Windows, context: Context)
         shape += [size, stride]
         source += [by_phase[1 + window.rank + axis], by_phase[1 + axis]]
         target += [side_by_side[axis] * stride, side_by_side[axis]]
-    return _copy(CopyNd(4, tuple(shape), tuple(target), tuple(source)), phases, whole, context)
+    copy = CopyNd(4, tuple(shape), tuple(target), tuple(source))
+    return launch_of(copy, CopyNd.SYMBOL, (phases, whole), (1,), context.isa)
 
 
 def _cropped(whole: Value, y: Value, window: Windows, context: Context) -> Launch:
@@ -118,9 +118,4 @@ def _cropped(whole: Value, y: Value, window: Windows, context: Context) -> Launc
     for begin, stride in zip(window.pads, strides[2:], strict=False):
         first = first + begin * stride
     copy = CopyNd(4, y.type.dims, row_major_strides(y.type.dims), strides, src_offset=first)
-    return _copy(copy, whole, y, context)
-
-
-def _copy(copy: CopyNd, source: Value, target: Value, context: Context) -> Launch:
-    work = copy.work_ns(context.isa)
-    return Launch(KernelRef(CopyNd.SYMBOL), (source, target), (1,), copy.args, copy.grid, work=work)
+    return launch_of(copy, CopyNd.SYMBOL, (whole, y), (1,), context.isa)

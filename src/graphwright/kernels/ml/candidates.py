@@ -10,9 +10,8 @@ from graphwright.ir.graph import Node
 from graphwright.ir.op import Array
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch
+from graphwright.kernels.launch import Launch, launch_of
 from graphwright.kernels.ml.trees import ABI, Fold, Trees
-from graphwright.kernels.ref import KernelRef
 from graphwright.ops.ml.tree_ensemble import EQUAL, TreeEnsemble
 
 NODE_BYTES = 16
@@ -49,8 +48,7 @@ def trees(node: Node[TreeEnsemble], context: Context) -> Launch | str:
         weights=node.operand(len(node.inputs) - 1),
         scores=node.output,
     )
-    costs = kernel.args, kernel.grid, kernel.scratch_bytes, kernel.work_ns(context.isa)
-    return Launch(KernelRef(Trees.SYMBOL), operands, ABI.positions("scores"), *costs)
+    return launch_of(kernel, Trees.SYMBOL, operands, ABI.positions("scores"), context.isa)
 
 
 def _in_bounds(roots: Array, table: list[Array], ends: Array, targets: Array, size: int) -> bool:

@@ -9,6 +9,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import Extent, arguments, dense, within
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -36,7 +37,7 @@ ABI: Final = Abi(
 
 
 @dataclass(frozen=True)
-class Trees:
+class Trees(KernelCall):
     """Scores [rows, size] of x [rows, features]: the combined votes of the leaf of each tree, in f64.
 
     Operands: x, nodes, trees, votes, targets, weights, scores. All integers are i32.
@@ -88,8 +89,7 @@ class Trees:
         """The number of units: blocks of rows."""
         return ceildiv(self.rows, self.block)
 
-    @property
-    def scratch_bytes(self) -> Dim:
+    def scratch_bytes(self, isa: Isa) -> Dim:
         """The bytes of the scores of a block, in f64."""
         return 8 * self.block * self.size
 

@@ -10,7 +10,7 @@ from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import TensorType
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Alias, Copy, Launch, Run
+from graphwright.kernels.launch import Alias, Copy, Launch, Run, launch_of
 from graphwright.kernels.movement.copy import CopyNd
 from graphwright.kernels.movement.gather import ABI as GATHER
 from graphwright.kernels.movement.gather import Gather as GatherKernel
@@ -18,7 +18,6 @@ from graphwright.kernels.movement.indexing_candidates import check
 from graphwright.kernels.movement.pad import ABI as PAD
 from graphwright.kernels.movement.pad import PadMode, PadNd
 from graphwright.kernels.movement.rows import MAX_RANK
-from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand
@@ -38,10 +37,8 @@ def _run(context: Context, *copies: tuple[CopyNd, Value, Value]) -> Run | str:
     """A launch for each copy to a target from a source."""
     if refusal := _too_deep(*(len(copy.axes) for copy, _, _ in copies)):
         return refusal
-    ref = KernelRef(CopyNd.SYMBOL)
     launches = (
-        Launch(ref, (source, target), (1,), copy.args, copy.grid, work=copy.work_ns(context.isa))
-        for copy, target, source in copies
+        launch_of(copy, CopyNd.SYMBOL, (source, target), (1,), context.isa) for copy, target, source in copies
     )
     return Run(tuple(launches))
 
@@ -216,14 +213,8 @@ def pad(node: Node[Pad], context: Context) -> Launch | str:
         row_major_strides(y.type.dims),
         row_major_strides(x.type.dims),
     )
-    return Launch(
-        KernelRef(PadNd.SYMBOL),
-        PAD.ordered(src=x, fill=fill, dst=y),
-        PAD.positions("dst"),
-        kernel.args,
-        kernel.grid,
-        work=kernel.work_ns(context.isa),
-    )
+    operands = PAD.ordered(src=x, fill=fill, dst=y)
+    return launch_of(kernel, PadNd.SYMBOL, operands, PAD.positions("dst"), context.isa)
 
 
 @candidate(Gather)
@@ -249,14 +240,7 @@ def gather(node: Node[Gather], context: Context) -> Run | str:
     return Run(
         (
             *(() if op.from_end else check(indices, (shape[axis],), y, context, from_end=False)),
-            Launch(
-                KernelRef(GatherKernel.SYMBOL),
-                operands,
-                GATHER.positions("dst"),
-                kernel.args,
-                kernel.grid,
-                work=kernel.work_ns(context.isa),
-            ),
+            launch_of(kernel, GatherKernel.SYMBOL, operands, GATHER.positions("dst"), context.isa),
         )
     )
 

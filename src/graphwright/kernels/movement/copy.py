@@ -9,6 +9,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, strided, within
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.movement import rows, transposition
 from graphwright.kernels.movement.rows import ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
 from graphwright.records import dataclass
@@ -40,7 +41,7 @@ def _merged(axes: Sequence[Axis]) -> tuple[Axis, ...]:
 
 
 @dataclass(frozen=True)
-class CopyNd:
+class CopyNd(KernelCall):
     """``dst[i] = src[i]`` for every index ``i`` within ``shape``. Operands: src, dst. Strides and offsets in
     elements.
 

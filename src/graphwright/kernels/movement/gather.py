@@ -8,6 +8,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, within
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.movement import rows
 from graphwright.kernels.movement.rows import ELEMENT_SIZES, SHARES, shares
 from graphwright.records import dataclass
@@ -28,7 +29,7 @@ ABI: Final = Abi(
 
 
 @dataclass(frozen=True)
-class Gather:
+class Gather(KernelCall):
     """``dst[o, k, i] = src[o, indices[k], i]`` for o < outer, k < count, i < inner. Operands: src, indices,
     dst. Indices are int32 or int64, dense; negative ones count from the end of the axis (of ``axis_size``).
     An index out of range ends the kernel with ``INDEX_OUT_OF_RANGE``. The ``inner`` elements are contiguous

@@ -24,10 +24,9 @@ from graphwright.ir.types import I64, DType
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import KernelBuilder, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Alias, Copy, Launch, Run
+from graphwright.kernels.launch import Alias, Copy, Launch, Run, launch_of
 from graphwright.kernels.movement.indices import CheckIndices
 from graphwright.kernels.movement.rows import MAX_RANK
-from graphwright.kernels.ref import KernelRef
 from graphwright.ops.core.gather_elements import GatherElements
 from graphwright.ops.core.gather_nd import GatherND
 from graphwright.ops.core.scatter_elements import ScatterElements
@@ -40,8 +39,7 @@ _COLUMNS = 128
 def check_lengths(lengths: Value, most: Dim, guarded: Value, context: Context) -> Launch:
     """The launch that checks that ``lengths`` are in ``[0, most]``, before ``guarded`` is written."""
     kernel = CheckIndices(lengths.type.dtype.bytes, product(lengths.type.dims), (most,), lengths=True)
-    ref = KernelRef(CheckIndices.SYMBOL)
-    return Launch(ref, (lengths, guarded), (1,), kernel.args, kernel.grid, work=kernel.work_ns(context.isa))
+    return launch_of(kernel, CheckIndices.SYMBOL, (lengths, guarded), (1,), context.isa)
 
 
 def check(
@@ -59,10 +57,7 @@ def check(
     bounds = sizes if from_end else tuple(size - 1 for size in sizes)
     count = product(indices.type.dims) // len(sizes)
     kernel = CheckIndices(indices.type.dtype.bytes, count, bounds, lengths=not from_end)
-    ref = KernelRef(CheckIndices.SYMBOL)
-    return (
-        Launch(ref, (indices, guarded), (1,), kernel.args, kernel.grid, work=kernel.work_ns(context.isa)),
-    )
+    return (launch_of(kernel, CheckIndices.SYMBOL, (indices, guarded), (1,), context.isa),)
 
 
 @candidate(GatherND)

@@ -8,6 +8,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, minimum
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import FLAG, Extent, Reach, arguments, within
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.movement.gather import code
 from graphwright.kernels.movement.rows import MAX_RANK, SHARES
 from graphwright.records import dataclass
@@ -25,7 +26,7 @@ ABI: Final = Abi(
 
 
 @dataclass(frozen=True)
-class CheckIndices:
+class CheckIndices(KernelCall):
     """Fails with ``INDEX_OUT_OF_RANGE`` unless all indices are in range.
 
     Each ``indices[row, k]`` must be in ``[-sizes[k], sizes[k])`` or, with ``lengths``, in ``[0, sizes[k]]``.

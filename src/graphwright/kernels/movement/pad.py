@@ -9,6 +9,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, dense, strided, within
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.movement import rows
 from graphwright.kernels.movement.rows import ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
 from graphwright.records import dataclass
@@ -33,7 +34,7 @@ ABI: Final = Abi(
 
 
 @dataclass(frozen=True)
-class PadNd:
+class PadNd(KernelCall):
     """``dst`` of shape ``out_shape`` is ``src`` of ``in_shape`` after ``before`` leading pads.
 
     Operands: src, fill, dst. ``before`` may be negative, which crops. ``fill`` points to one element; if it

@@ -7,10 +7,9 @@ from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I8, U8
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch
+from graphwright.kernels.launch import Launch, launch_of
 from graphwright.kernels.pool import byte_pool
 from graphwright.kernels.pool.pool import Pool as PoolKernel
-from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.max_pool import MaxPool
@@ -42,16 +41,7 @@ def pool(node: Node[Pool], context: Context) -> Launch | str:
         column_major=isinstance(op, MaxPool) and op.column_major,
     )
     operands = (x, *node.outputs)
-    writes = tuple(range(1, len(operands)))
-    return Launch(
-        KernelRef(symbol),
-        operands,
-        writes,
-        kernel.args,
-        kernel.grid,
-        kernel.scratch_bytes,
-        kernel.work_ns(context.isa),
-    )
+    return launch_of(kernel, symbol, operands, tuple(range(1, len(operands))), context.isa)
 
 
 def _symbol(node: Node[Pool]) -> str | None:

@@ -14,6 +14,7 @@ from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, minimum, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, SIZE, STEP, Extent, Reach, arguments, dense, within
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.movement import strided
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
@@ -38,7 +39,7 @@ average take no indices.
 
 
 @dataclass(frozen=True)
-class Pool:
+class Pool(KernelCall):
     """Windows over (depth, height, width).
 
     Operands: x, y; ``gw_max_pool_indices_f32`` also has indices (int64, dense). The width is contiguous in x
@@ -91,8 +92,7 @@ class Pool:
         """The number of units: rows of the output."""
         return self.batch * self.channels * self.out[0] * self.out[1]
 
-    @property
-    def scratch_bytes(self) -> Dim:
+    def scratch_bytes(self, isa: Isa) -> Dim:
         """The bytes of the padded line, of its phases, of the divisors of the columns, and of what the last
         vector of windows reads beyond them.
         """
@@ -137,7 +137,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             ABI.args,
             touched,
             grid=pool.grid,
-            scratch=0 if name == Pool.MAX_INDICES else pool.scratch_bytes,
+            scratch=0 if name == Pool.MAX_INDICES else pool.scratch_bytes(isa),
             bounds=bounds,
         )
         for name, touched in operands.items()

@@ -12,10 +12,9 @@ from graphwright.ir.types import F32
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch
+from graphwright.kernels.launch import Launch, launch_of
 from graphwright.kernels.recurrent import gru, lstm, rnn
 from graphwright.kernels.recurrent.rnn import WEIGHTS_LAYOUT, Activation, ActivationKind, Pair
-from graphwright.kernels.ref import KernelRef
 from graphwright.ops.nn.gru import GRU
 from graphwright.ops.nn.lstm import LSTM
 from graphwright.ops.nn.recurrent import ACTIVATIONS, Recurrent
@@ -38,7 +37,7 @@ def long_short_term_memory(node: Node[LSTM], context: Context) -> Launch | str:
         input_forget=node.op.coupled,
         activations=activations_of(node.op),
     )
-    return launched(lstm.SYMBOL, kernel, kernel.args, node, context)
+    return launched(lstm.SYMBOL, kernel, node, context)
 
 
 @candidate(GRU)
@@ -52,7 +51,7 @@ def gated_recurrent_unit(node: Node[GRU], context: Context) -> Launch | str:
         linear_before_reset=node.op.linear_before_reset,
         activations=activations_of(node.op),
     )
-    return launched(gru.SYMBOL, kernel, kernel.args, node, context)
+    return launched(gru.SYMBOL, kernel, node, context)
 
 
 def fields_of(node: Node, op: Recurrent) -> dict[str, Any]:
@@ -92,17 +91,14 @@ def refusal_of(node: Node, op: Recurrent) -> str | None:
     return f"no kernel with activation {unknown[0]}" if unknown else None
 
 
-def launched(
-    symbol: str, kernel: rnn.Recurrent, args: tuple[Dim, ...], node: Node, context: Context
-) -> Launch:
+def launched(symbol: str, kernel: rnn.Recurrent, node: Node, context: Context) -> Launch:
     """One launch for a layer: packs weights, and adds absent trailing operands."""
     abi, (x, _, _, *rest) = kernel.CELL.abi, node.inputs
     weights = (packed(node.operand(position), WEIGHTS_LAYOUT, node, context) for position in (1, 2))
     absent = [None] * (len(abi.operands) - 3 - len(rest) - len(node.outputs))
     operands = (x, *weights, *rest, *absent, *node.outputs)
     written = tuple(range(len(operands) - len(node.outputs), len(operands)))
-    costs = kernel.grid, kernel.scratch_bytes, kernel.work_ns(context.isa)
-    return Launch(KernelRef(symbol), operands, written, args, *costs)
+    return launch_of(kernel, symbol, operands, written, context.isa)
 
 
 def activations_of(op: Recurrent) -> tuple[Activation, ...]:

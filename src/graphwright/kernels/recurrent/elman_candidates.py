@@ -130,7 +130,7 @@ def elman_network(node: Node[RNN], context: Context) -> Launch | str:
         return refusal
     first, second = activations_of(node.op)
     kernel = elman.Rnn(**fields_of(node, node.op), activations=(first, second))
-    return launched(elman.SYMBOL, kernel, kernel.args, node, context)
+    return launched(elman.SYMBOL, kernel, node, context)
 
 
 @candidate(RNN)

@@ -30,6 +30,7 @@ from graphwright.kernels.library.extent import (
     dense,
     within,
 )
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.vmath import vmath
@@ -164,7 +165,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Recurrent:
+class Recurrent(KernelCall):
     """Sizes and strides (in elements) of one call. Subclasses add strides of their states, flags and
     activations, with the names in :meth:`Cell.abi`.
     """
@@ -202,8 +203,7 @@ class Recurrent:
         """The number of units: blocks of up to ``ROWS`` batch rows in each direction."""
         return ceildiv(self.batch, ROWS) * self.directions
 
-    @property
-    def scratch_bytes(self) -> Dim:
+    def scratch_bytes(self, isa: Isa) -> Dim:
         """The scratch bytes per thread."""
         return self.CELL.scratch_bytes(self.hidden)
 

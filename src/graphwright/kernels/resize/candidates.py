@@ -29,8 +29,7 @@ from graphwright.ir.types import F32, F64, DType, TensorType
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import KernelBuilder, nest, rows_and_columns
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Alias, Launch, Run
-from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.launch import Alias, Launch, Run, launch_of
 from graphwright.kernels.resize.resize import Coordinates, Rounding
 from graphwright.kernels.resize.resize import Resize as ResizeKernel
 from graphwright.ops.core.shaping import number
@@ -87,15 +86,7 @@ def _planes(node: Node[Resize], x: Value, y: Value, context: Context) -> Launch:
         cubic_a=op.cubic_a,
         exclude_outside=op.exclude_outside,
     )
-    return Launch(
-        KernelRef(kernel.symbol),
-        (x, y),
-        (1,),
-        kernel.args,
-        kernel.grid,
-        kernel.scratch_bytes,
-        kernel.work_ns(context.isa),
-    )
+    return launch_of(kernel, kernel.symbol, (x, y), (1,), context.isa)
 
 
 @candidate(Resize)

@@ -16,6 +16,7 @@ from graphwright.ir.symbols import Dim, floordiv, maximum, minimum
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, arguments, within
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -53,7 +54,7 @@ ABI: Final = Abi(
 
 
 @dataclass(frozen=True)
-class Resize:
+class Resize(KernelCall):
     """``[planes, height, width]`` to ``[planes, out_height, out_width]``.
 
     Operands: x, y; their widths are contiguous. A scale of 0 means the quotient of the sizes. Strides (of
@@ -104,8 +105,7 @@ class Resize:
         """The number of units: rows of the output."""
         return self.planes * self.out_height
 
-    @property
-    def scratch_bytes(self) -> Dim:
+    def scratch_bytes(self, isa: Isa) -> Dim:
         """The bytes of indices and weights of rows and columns, and of as many resized rows as there are
         taps, or of one blended row.
         """
@@ -142,7 +142,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
                 y=Reach(4, ((a.planes, a.y_plane), (a.h_out, a.y_row), (a.w_out, 1))),
             ),
             grid=resize.grid,
-            scratch=resize.scratch_bytes,
+            scratch=resize.scratch_bytes(isa),
             bounds=within(SIGNED, "x_plane", "x_row", "y_plane", "y_row")
             | within(BITS, "how_cubic_a", "h_scale", "w_scale")
             | within((0, (1 << 31) - 1), "w_in"),

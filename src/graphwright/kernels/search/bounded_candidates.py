@@ -6,9 +6,8 @@ from graphwright.ir.graph import Node
 from graphwright.ir.types import I64, DType, TensorType
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.launch import Run, launch_of
 from graphwright.kernels.movement.rows import MAX_RANK
-from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.search.non_max_suppression import CHOOSE_ABI, JOIN_ABI, Choose, Join
 from graphwright.kernels.search.non_zero import ABI, NonZero
 from graphwright.ops.core.non_zero import BoundedNonZero
@@ -25,21 +24,14 @@ def non_max_suppression(node: Node[BoundedNonMaxSuppression], context: Context) 
     choose = Choose(op.centered, batches, classes, count, op.limit)
     join = Join(batches * classes, op.limit)
     filled = context.temporary(TensorType(I64, (batches * classes,)), "filled")
-    costs = choose.args, choose.grid, choose.scratch_bytes, choose.work_ns(context.isa)
     operands = CHOOSE_ABI.ordered(
         boxes=boxes, scores=scores, most=most, overlap=overlap, least=least, rows=rows, filled=filled
     )
+    joined = JOIN_ABI.ordered(filled=filled, rows=rows, total=total)
     return Run(
         (
-            Launch(KernelRef(Choose.SYMBOL), operands, CHOOSE_ABI.positions("rows", "filled"), *costs),
-            Launch(
-                KernelRef(Join.SYMBOL),
-                JOIN_ABI.ordered(filled=filled, rows=rows, total=total),
-                JOIN_ABI.positions("rows", "total"),
-                join.args,
-                1,
-                work=join.work_ns(context.isa),
-            ),
+            launch_of(choose, Choose.SYMBOL, operands, CHOOSE_ABI.positions("rows", "filled"), context.isa),
+            launch_of(join, Join.SYMBOL, joined, JOIN_ABI.positions("rows", "total"), context.isa),
         )
     )
 
@@ -53,12 +45,11 @@ def non_zero(node: Node, context: Context) -> Run | str:
         return f"no kernel that finds elements of {x.type}"
     kernel = NonZero(x.type.dtype.bytes, mask, shape)
     counts = context.temporary(TensorType(I64, (kernel.grid,)), "counts")
-    costs = kernel.args, kernel.grid, 0, kernel.work_ns(context.isa)
-    operands, written = ABI.ordered(x=x, counts=counts, indices=room, total=total), ABI.positions("counts")
+    operands = ABI.ordered(x=x, counts=counts, indices=room, total=total)
     return Run(
         (
-            Launch(KernelRef(NonZero.COUNT), operands[:2], written, *costs),
-            Launch(KernelRef(NonZero.WRITE), operands, ABI.positions("indices", "total"), *costs),
+            launch_of(kernel, NonZero.COUNT, operands[:2], ABI.positions("counts"), context.isa),
+            launch_of(kernel, NonZero.WRITE, operands, ABI.positions("indices", "total"), context.isa),
         )
     )
 

@@ -8,6 +8,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import FLAG, UNITS, Extent, arguments, dense, within
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -30,7 +31,7 @@ JOIN_ABI: Final = Abi("nms_join", ("filled", "rows", "total"), ("parts", "limit"
 
 
 @dataclass(frozen=True)
-class Choose:
+class Choose(KernelCall):
     """Selects up to ``limit`` boxes per batch and class, best first.
 
     Ties keep the order of the input, and NaN is the worst score. One class is one unit of the grid. The best
@@ -67,8 +68,7 @@ class Choose:
         """The number of units: classes of each image."""
         return self.batches * self.classes
 
-    @property
-    def scratch_bytes(self) -> Dim:
+    def scratch_bytes(self, isa: Isa) -> Dim:
         """The bytes of counters, of two lists of candidates, and of 5 numbers per kept box."""
         padded = ceildiv(self.limit, _PADDING) * _PADDING + _PADDING
         return 4 * _COUNTERS + 2 * 8 * (self.count + _PADDING) + 5 * 4 * padded
@@ -79,7 +79,7 @@ class Choose:
 
 
 @dataclass(frozen=True)
-class Join:
+class Join(KernelCall):
     """Joins the rows that ``units`` filled. Operands: how many each filled, the rows, and their number."""
 
     SYMBOL: ClassVar[str] = "gw_nms_join"
@@ -99,10 +99,10 @@ class Join:
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that both kernels access."""
-    return _choose_extent(), _join_extent()
+    return _choose_extent(isa), _join_extent()
 
 
-def _choose_extent() -> Extent:
+def _choose_extent(isa: Isa) -> Extent:
     a = arguments(*CHOOSE_ABI.args)
     choose = Choose(centered=False, batches=1, classes=a.classes, count=a.count, limit=a.limit)
     return Extent(
@@ -118,7 +118,7 @@ def _choose_extent() -> Extent:
             filled=dense(8, UNITS),
         ),
         grid=UNITS,
-        scratch=choose.scratch_bytes,
+        scratch=choose.scratch_bytes(isa),
         bounds=within(FLAG, "centered"),
         at_least_0=(a.classes - 1,),
     )

@@ -8,6 +8,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import BITS, Extent, arguments, dense, within
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
@@ -24,7 +25,7 @@ ABI: Final = Abi(
 
 
 @dataclass(frozen=True)
-class NonZero:
+class NonZero(KernelCall):
     """The indices of the elements of a dense x in which a bit of ``mask`` is set.
 
     ``COUNT`` takes x and counts i64[grid], a number for each block. ``WRITE`` takes these two, indices and

@@ -15,6 +15,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import FLAG, UNITS, Extent, Reach, arguments, within
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -41,7 +42,7 @@ ABI: Final = Abi("top_k", ("x", "values", "indices"), ("kind", "code", "largest"
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopK(KernelCall):
     """Per row, the ``k`` largest (or smallest) of ``count`` elements, best first.
 
     Ties keep the order of the input. Operands: x, values, indices (int64). NaN is larger than all numbers,
@@ -76,8 +77,7 @@ class TopK:
         """The number of units: rows."""
         return self.outer * self.inner
 
-    @property
-    def scratch_bytes(self) -> Dim:
+    def scratch_bytes(self, isa: Isa) -> Dim:
         """The bytes of copied rows, of a key and an index for each kept element, and of a second buffer for
         sorting.
         """

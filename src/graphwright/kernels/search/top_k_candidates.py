@@ -7,8 +7,7 @@ from graphwright.ir.types import BF16
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import rows_and_columns
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch
-from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.launch import Launch, launch_of
 from graphwright.kernels.search.top_k import Kind
 from graphwright.kernels.search.top_k import TopK as TopKKernel
 from graphwright.ops.core.top_k import TopK
@@ -28,6 +27,4 @@ def top_k(node: Node[TopK], context: Context) -> Launch | str:
     size = _BF16_SIZE if dtype == BF16 else dtype.bytes
     rows = rows_and_columns(x.type.dims, op.axis % len(x.type.dims))
     kernel = TopKKernel(_KINDS[dtype.kind], size, op.largest, *rows, op.k)
-    operands = (x, *node.outputs)
-    costs = kernel.args, kernel.grid, kernel.scratch_bytes, kernel.work_ns(context.isa)
-    return Launch(KernelRef(TopKKernel.SYMBOL), operands, (1, 2), *costs)
+    return launch_of(kernel, TopKKernel.SYMBOL, (x, *node.outputs), (1, 2), context.isa)

@@ -7,8 +7,7 @@ from graphwright.ir.symbols import numbers, product
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch
-from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.launch import Launch, launch_of
 from graphwright.kernels.signal.fft import ABI, SYMBOL, Fft, sides, table
 from graphwright.ops.core.dft import DFT
 
@@ -34,6 +33,5 @@ def fast_transform(node: Node[DFT], context: Context) -> Launch | str:
     dim, parts, length, bins = numbers((dim, parts, op.full_length(dim), y.type.dims[-2]))
     kernel = Fft(product(tuple(rest)), dim, length, parts, bins, op.inverse)
     factors = context.table(table(length, op.inverse), "factors")
-    costs = kernel.args, kernel.grid, kernel.scratch_bytes(context.isa), kernel.work_ns(context.isa)
     operands = ABI.ordered(x=x, table=factors, y=y)
-    return Launch(KernelRef(SYMBOL), operands, ABI.positions("y"), *costs)
+    return launch_of(kernel, SYMBOL, operands, ABI.positions("y"), context.isa)

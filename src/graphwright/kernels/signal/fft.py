@@ -19,6 +19,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, product
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import UNITS, Extent, Reach, arguments, dense, within
+from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.library.transpose import transpose
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
@@ -81,7 +82,7 @@ ABI: Final = Abi(
 
 
 @dataclass(frozen=True)
-class Fft:
+class Fft(KernelCall):
     """The first ``bins`` elements y[row, bin, 2] of the transform of x[row, used of dim, parts].
 
     Rows are padded with zeros to ``length``. Operands: x, :func:`table`, y.
@@ -116,7 +117,7 @@ class Fft:
         """The number of units: rows."""
         return self.rows
 
-    def scratch_bytes(self, isa: Isa) -> int:
+    def scratch_bytes(self, isa: Isa) -> Dim:
         """The bytes of two rows and of two blocks of columns, with real and imaginary parts."""
         return 4 * (4 * (self.length + 64) + 4 * (_MAX_SIDE + 4) * isa.lanes)
 

@@ -131,3 +131,37 @@ def test_weights_of_few_bits(bits: int, symmetric: bool, size: int) -> None:
         made.append((packed, scales, zeros))
     for mine, wanted in zip(*made, strict=True):
         np.testing.assert_array_equal(mine, wanted)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize(("rows", "columns"), [(128, 6), (20, 3), (7, 5)])
+def test_four_bit_weights_of_a_dequantizing_node(rows: int, columns: int, symmetric: bool) -> None:
+    values = np.random.default_rng(rows).standard_normal((rows, columns)).astype(np.float32)
+    values[:, 0], values[:16, 1] = 0, np.abs(values[:16, 1])
+    blocks = -(-rows // 16)
+    made = []
+    for engine in (weights, theirs):
+        packed = np.zeros((rows * columns + 1) // 2, np.uint8)
+        scales, zeros = (
+            np.zeros((blocks, columns), np.float32),
+            np.zeros((blocks * columns + 1) // 2, np.uint8),
+        )
+        signed = engine.quantize_qdq_matmul_4bits(packed, values, scales, zeros, 16, columns, rows, symmetric)
+        made.append((packed, scales, zeros, signed))
+    for mine, wanted in zip(*made, strict=True):
+        np.testing.assert_array_equal(mine, wanted)
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize(("rows", "columns"), [(64, 6), (5, 7)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_weights_in_the_codes_of_bitsandbytes(kind: int, rows: int, columns: int, dtype: type) -> None:
+    values = np.random.default_rng(rows).standard_normal((columns, rows)).astype(dtype)
+    values[0, :16], values[1, ::2] = 0, 0
+    made = []
+    for engine in (weights, theirs):
+        packed, maxima = np.zeros((values.size + 1) // 2, np.uint8), np.zeros(-(-values.size // 16), dtype)
+        engine.quantize_matmul_bnb4(packed, values, maxima, 16, kind, columns, rows)
+        made.append((packed, maxima))
+    for mine, wanted in zip(*made, strict=True):
+        np.testing.assert_array_equal(mine, wanted)

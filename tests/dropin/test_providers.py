@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import graphwright.onnxruntime as ours
+from graphwright.onnxruntime.capi import onnxruntime_pybind11_state as our_state
 from tests.dropin.support import FEED, same, sums
 
 
@@ -65,3 +66,35 @@ def test_providers_that_are_set_later(pair: dict[ModuleType, Any], given: Any) -
         return pair[engine].get_providers(), pair[engine]._enable_fallback
 
     same(put)
+
+
+def cpu(engine: ModuleType) -> Any:
+    """The device of the CPU provider."""
+    return next(d for d in engine.get_ep_devices() if d.ep_name == "CPUExecutionProvider")
+
+
+def test_the_cpu_is_a_device_of_its_provider() -> None:
+    def described(engine: ModuleType) -> Any:
+        device = cpu(engine)
+        memory = device.memory_info(engine.OrtDeviceMemoryType.DEFAULT)
+        hardware = (str(device.device.type), device.device.device_id, dict(device.device.metadata))
+        return dict(device.ep_metadata), dict(device.ep_options), memory, hardware
+
+    hardware = ("OrtHardwareDeviceType.CPU", 0, {})
+    assert same(described) == [{"version": ours.__version__}, {}, None, [*hardware]]
+    assert [str(d.type) for d in our_state.get_hardware_devices()] == ["OrtHardwareDeviceType.CPU"]
+    assert same(lambda engine: cpu(engine).create_sync_stream()) == "RuntimeError"
+
+
+def test_sessions_take_a_provider_by_its_device() -> None:
+    def ran(engine: ModuleType) -> Any:
+        options = engine.SessionOptions()
+        options.add_provider_for_devices([cpu(engine)], {"an option": "its value"})
+        session = engine.InferenceSession(sums(), options)
+        places = [device.ep_name for device in session.get_input_epdevices()]
+        return options.has_providers(), session.get_providers(), places, session.run(None, FEED)
+
+    assert same(ran)[:3] == [True, ["CPUExecutionProvider"], ["CPUExecutionProvider"] * 2]
+    for wrong in ([], [1]):
+        name = same(lambda engine, wrong=wrong: engine.SessionOptions().add_provider_for_devices(wrong, {}))
+        assert name in ("InvalidArgument", "TypeError")

@@ -39,7 +39,6 @@ from graphwright.onnxruntime.environment import (
     get_available_providers,
     get_build_info,
     get_device,
-    get_ep_devices,
     get_version_string,
     has_collective_ops,
     preload_dlls,
@@ -50,6 +49,7 @@ from graphwright.onnxruntime.environment import (
     set_global_thread_pool_sizes,
     set_seed,
 )
+from graphwright.onnxruntime.ep_devices import OrtEpDevice, OrtHardwareDevice, get_ep_devices
 from graphwright.onnxruntime.install import install
 from graphwright.onnxruntime.options import OrtArenaCfg, RunOptions, SessionOptions
 from graphwright.onnxruntime.refused import REFUSED, refused
@@ -77,7 +77,9 @@ __all__ = [
     "OrtDevice",
     "OrtDeviceMemoryType",
     "OrtDeviceVendorId",
+    "OrtEpDevice",
     "OrtExecutionProviderDevicePolicy",
+    "OrtHardwareDevice",
     "OrtHardwareDeviceType",
     "OrtMemType",
     "OrtMemoryInfo",

@@ -42,11 +42,6 @@ def get_all_providers() -> list[str]:
     return list(ALL)
 
 
-def get_ep_devices() -> list[Any]:
-    """Empty: graphwright describes no devices."""
-    return []
-
-
 def has_collective_ops() -> bool:
     """Always False."""
     return False

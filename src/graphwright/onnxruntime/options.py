@@ -10,6 +10,7 @@ from typing import Any
 
 from graphwright.ir.arrays import Array
 from graphwright.onnxruntime.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+from graphwright.onnxruntime.ep_devices import OrtEpDevice
 from graphwright.onnxruntime.errors import Fail, InvalidArgument, Unsupported
 from graphwright.onnxruntime.providers import ALL, AVAILABLE
 from graphwright.onnxruntime.values import OrtValue
@@ -193,8 +194,16 @@ class SessionOptions(_Fields):
             raise InvalidArgument(f"Failed to add provider of type '{name}': graphwright runs on the CPU")
         self._has_providers = True
 
-    def add_provider_for_devices(self, devices: Sequence[object], options: Mapping[str, str]) -> None:
-        """Does nothing, as :meth:`add_provider`."""
+    def add_provider_for_devices(self, devices: Sequence[OrtEpDevice], options: Mapping[str, str]) -> None:
+        """Only recorded, as :meth:`add_provider`. Raises InvalidArgument for no devices, and TypeError for
+        what ``get_ep_devices`` does not return.
+        """
+        if not devices:
+            raise InvalidArgument("Must provide one or more OrtEpDevice instances.")
+        for device in devices:
+            if not isinstance(device, OrtEpDevice):
+                raise TypeError(f"devices are those of get_ep_devices(), not {device!r}")
+        self._has_providers = True
 
     def has_providers(self) -> bool:
         """Whether one was added."""

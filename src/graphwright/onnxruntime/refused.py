@@ -13,7 +13,7 @@ _LORA = "graphwright has no LoRA adapters: merge the adapter into the model's we
 _COMPILER = "use graphwright.compile(path).save('model.om'), and a session on the .om"
 _PACKAGE = "graphwright reads ONNX and .om files, no model packages"
 _PLUGIN = "graphwright runs on the CPU and loads no execution providers"
-_DEVICES = "graphwright describes no devices: it runs on the CPU"
+_DEVICES = "graphwright runs all nodes on the CPU, whose streams and compatibility it does not describe"
 _NATIVE = "this is an inner class of ONNX Runtime: use onnxruntime.InferenceSession"
 _SCHEMAS = "use the onnx package: onnx.defs.get_all_schemas()"
 _WEIGHTS = "this prepares weights for ONNX Runtime's kernels: use its tools in another process"
@@ -37,13 +37,10 @@ REFUSED: Final[dict[str, str]] = {
     "register_execution_provider_library": _PLUGIN,
     "unregister_execution_provider_library": _PLUGIN,
     "OrtSyncStream": _DEVICES,
-    "OrtEpDevice": _DEVICES,
-    "OrtHardwareDevice": _DEVICES,
     "OrtEpAssignedNode": _DEVICES,
     "OrtEpAssignedSubgraph": _DEVICES,
     "OrtCompiledModelCompatibility": _DEVICES,
     "OrtDeviceEpIncompatibilityReason": _DEVICES,
-    "get_hardware_devices": _DEVICES,
     "get_hardware_device_ep_incompatibility_details": _DEVICES,
     "get_model_compatibility_for_ep_devices": _DEVICES,
     "get_compatibility_info_from_model": _DEVICES,
@@ -59,9 +56,7 @@ REFUSED: Final[dict[str, str]] = {
     "get_all_opkernel_def": _SCHEMAS,
     "get_registered_ep_kernel_defs": _SCHEMAS,
     "pack_fp4_weights_for_cuda_moe_gemm": _WEIGHTS,
-    "quantize_matmul_bnb4": _WEIGHTS,
     "quantize_qdq_matmul_2bits": _WEIGHTS,
-    "quantize_qdq_matmul_4bits": _WEIGHTS,
 }
 """The reason for each name."""
 PARTS: Final = ("datasets", "quantization", "tools", "training", "transformers")

@@ -18,6 +18,7 @@ from graphwright.ir.dtypes import STRING
 from graphwright.onnxruntime import feeds
 from graphwright.onnxruntime.binding import IOBinding, SessionIOBinding
 from graphwright.onnxruntime.devices import CPU, OrtMemoryInfo, require_cpu
+from graphwright.onnxruntime.ep_devices import DEVICE, OrtEpDevice
 from graphwright.onnxruntime.errors import Fail, InvalidArgument, Unsupported, foreign_op, translated
 from graphwright.onnxruntime.faults import sentence
 from graphwright.onnxruntime.options import RunOptions, SessionOptions
@@ -259,9 +260,9 @@ class InferenceSession:
         """The CPU's memory, for each output."""
         return [CPU] * len(self._signature.outputs)
 
-    def get_input_epdevices(self) -> list[None]:
-        """None for each input: graphwright describes no devices."""
-        return [None] * len(self._signature.inputs)
+    def get_input_epdevices(self) -> list[OrtEpDevice]:
+        """The CPU, for each input."""
+        return [DEVICE] * len(self._signature.inputs)
 
     def get_provider_graph_assignment_info(self) -> list[Any]:
         """Raises Fail: all nodes are the CPU's, and most are fused (``graphwright inspect`` shows them)."""

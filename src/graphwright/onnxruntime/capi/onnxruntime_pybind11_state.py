@@ -28,7 +28,6 @@ from graphwright.onnxruntime.environment import get_all_providers as get_all_pro
 from graphwright.onnxruntime.environment import get_available_providers as get_available_providers
 from graphwright.onnxruntime.environment import get_build_info as get_build_info
 from graphwright.onnxruntime.environment import get_device as get_device
-from graphwright.onnxruntime.environment import get_ep_devices as get_ep_devices
 from graphwright.onnxruntime.environment import get_version_string as get_version_string
 from graphwright.onnxruntime.environment import has_collective_ops as has_collective_ops
 from graphwright.onnxruntime.environment import set_default_logger_callback as set_default_logger_callback
@@ -36,6 +35,10 @@ from graphwright.onnxruntime.environment import set_default_logger_severity as s
 from graphwright.onnxruntime.environment import set_default_logger_verbosity as set_default_logger_verbosity
 from graphwright.onnxruntime.environment import set_global_thread_pool_sizes as set_global_thread_pool_sizes
 from graphwright.onnxruntime.environment import set_seed as set_seed
+from graphwright.onnxruntime.ep_devices import OrtEpDevice as OrtEpDevice
+from graphwright.onnxruntime.ep_devices import OrtHardwareDevice as OrtHardwareDevice
+from graphwright.onnxruntime.ep_devices import get_ep_devices as get_ep_devices
+from graphwright.onnxruntime.ep_devices import get_hardware_devices as get_hardware_devices
 from graphwright.onnxruntime.errors import DeviceReset as DeviceReset
 from graphwright.onnxruntime.errors import EngineError as EngineError
 from graphwright.onnxruntime.errors import EPFail as EPFail
@@ -64,6 +67,8 @@ from graphwright.onnxruntime.values import copy_tensors as copy_tensors
 from graphwright.onnxruntime.weights import quantize_matmul_2bits as quantize_matmul_2bits
 from graphwright.onnxruntime.weights import quantize_matmul_4bits as quantize_matmul_4bits
 from graphwright.onnxruntime.weights import quantize_matmul_8bits as quantize_matmul_8bits
+from graphwright.onnxruntime.weights import quantize_matmul_bnb4 as quantize_matmul_bnb4
+from graphwright.onnxruntime.weights import quantize_qdq_matmul_4bits as quantize_qdq_matmul_4bits
 
 get_default_session_options = SessionOptions
 

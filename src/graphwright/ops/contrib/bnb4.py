@@ -12,7 +12,7 @@ from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.matmul import MatMul
 
 _FP4 = (0.0, 0.005208333333, 0.66666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
-_NUMBERS = (
+NUMBERS = (
     np.array((*_FP4, *(-value for value in _FP4)), np.float32),
     np.array(
         (
@@ -35,7 +35,7 @@ def _import(i: Importer) -> Value:
     codes, factors = i.constant(1), i.constant(2)
     if codes is None or factors is None:
         raise i.fail("the weights are not constant (inputs 1 and 2)", hint="store them as initializers")
-    if kind not in range(len(_NUMBERS)):
+    if kind not in range(len(NUMBERS)):
         raise i.fail(f"quant_type is {kind}; it must be 0 (FP4) or 1 (NF4)")
     shape = int(i.required_attr("N")), int(i.required_attr("K"))
     count = shape[0] * shape[1]
@@ -45,7 +45,7 @@ def _import(i: Importer) -> Value:
             f"{codes.size} and {factors.size} are given",
             hint="export the model again",
         )
-    w = _dequantized(codes.reshape(-1), factors.reshape(-1), _NUMBERS[kind], block)[:count].reshape(shape)
+    w = _dequantized(codes.reshape(-1), factors.reshape(-1), NUMBERS[kind], block)[:count].reshape(shape)
     b = w.T if i.attr("transB", 1) else w
     y: Value = i.emit(MatMul(), i.input(0), i.const(np.ascontiguousarray(b.astype(factors.dtype))))
     return y

@@ -10,7 +10,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -48,7 +48,7 @@ def resident() -> int:
 
 def measure(how: str, layers: int, width: int) -> dict[str, Any]:
     """Runs of one model: ``how`` is eager, or the options that it is compiled with."""
-    from graphwright.torch.compiled_graph import _GRAPHS
+    from graphwright.torch.frozen_models import _OF_ALL_GRAPHS
 
     compiled = torch.compile(nn.Linear(4, 4), backend="graphwright")
     with torch.no_grad():
@@ -67,16 +67,16 @@ def measure(how: str, layers: int, width: int) -> dict[str, Any]:
                 run(torch.randn(rows, width))
     return {
         "parameters": parameters,
-        "packed": packed_bytes(_GRAPHS),
+        "packed": packed_bytes(_OF_ALL_GRAPHS),
         "peak": peak() - before,
         "after": resident() - before,
     }
 
 
-def packed_bytes(graphs: Any) -> int:
+def packed_bytes(graphs: Iterable[Any]) -> int:
     """Bytes of the parameters as kernels take them, each block of memory once."""
     blocks: dict[int, int] = {}
-    for weights in [held.model.package.weights for graph in graphs for held in graph._models.values()]:
+    for weights in [held.model.package.weights for models in graphs for held in models._models.values()]:
         block = id(weights.region or weights)
         blocks[block] = max(blocks.get(block, 0), len(weights.data))
     return sum(blocks.values())

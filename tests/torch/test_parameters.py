@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import graphwright as gw
-from graphwright.torch import compiled_graph
+from graphwright.torch import compiled_graph, frozen_models
 from tests.threads import in_threads
 from tests.torch.support import close, compiled
 
@@ -106,13 +106,13 @@ def test_a_copy_of_a_compiled_module() -> None:
 
 
 def test_packed_copies_are_freed_with_their_parameters() -> None:
-    known = set(compiled_graph._GRAPHS)
+    known = set(frozen_models._OF_ALL_GRAPHS)
     model, x = nn.Linear(64, 64), torch.randn(2, 64)
     run = compiled(model)
     with torch.no_grad():
         run(x)
-    (graph,) = set(compiled_graph._GRAPHS) - known
-    (made,) = [weakref.ref(held.model) for held in graph._models.values()]
+    (models,) = set(frozen_models._OF_ALL_GRAPHS) - known
+    (made,) = [weakref.ref(held.model) for held in models._models.values()]
     model.weight = nn.Parameter(torch.randn(64, 64))
     gc.collect()
     assert made() is None
@@ -120,12 +120,12 @@ def test_packed_copies_are_freed_with_their_parameters() -> None:
 
 def test_graphs_share_what_they_pack_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_graph, "MOST_WEIGHTS", 0)
-    model, known = nn.Sequential(nn.Linear(48, 64), nn.Linear(64, 80)), set(compiled_graph._GRAPHS)
+    model, known = nn.Sequential(nn.Linear(48, 64), nn.Linear(64, 80)), set(frozen_models._OF_ALL_GRAPHS)
     run = compiled(model, dynamic=False)
 
     def blocks() -> list[Any]:
-        graphs = sorted(set(compiled_graph._GRAPHS) - known, key=lambda graph: graph._report.seconds)
-        return [held.model.package.weights for graph in graphs for held in graph._models.values()]
+        graphs = set(frozen_models._OF_ALL_GRAPHS) - known
+        return [held.model.package.weights for models in graphs for held in models._models.values()]
 
     with torch.no_grad():
         for rows in (12, 36):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,31 +19,19 @@ from graphwright.frontends.torch.types import dlpack_type, tensor_from
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
 from graphwright.log import info
-from graphwright.package.weights import Region, Weights
+from graphwright.package.weights import Region
 from graphwright.passes.interface import bind_constants
 from graphwright.program_cache import MOST_WEIGHTS, ProgramCache, program_key
-from graphwright.records import dataclass
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.model import Model
 from graphwright.support.fork_lock import ForkLock
-from graphwright.torch.parameters import Snapshot, key_of, sampled_bytes
+from graphwright.torch.frozen_models import FrozenModel, FrozenModels, drop_stale_models, weights_with
+from graphwright.torch.parameters import FrozenParameters, Snapshot, sampled_bytes
 from graphwright.torch.released import refuse_released, release
 from graphwright.torch.reports import GraphReport
 
 MAX_OWNERS = 64
 """The most models of one graph: modules that share a graph have models with their own parameters."""
-MAX_CHANGES = 2
-"""After this number of changes, a parameter becomes an input instead of a constant."""
-
-
-@dataclass(frozen=True)
-class _Frozen:
-    """A model that contains parameters as constants, with their values at that time."""
-
-    model: Model
-    parameters: Snapshot
-    entry: TensorEntry | None
-    """The fast path for calls with the same parameters, if the model is one program."""
 
 
 class CompiledGraph:
@@ -71,17 +58,13 @@ class CompiledGraph:
         self._graph = graph
         self._module, self._interface = reading.module, reading.interface
         self._options, self._report = options, report
-        self._frozen = sorted(frozen & {each.position for each in reading.interface.inputs})
-        self._changes = dict.fromkeys(self._frozen, 0)
-        self._models: dict[tuple[int, ...], _Frozen] = {}
-        self._last: list[weakref.ref[torch.Tensor]] = []
-        """The parameters that were packed most recently."""
+        self._frozen = FrozenParameters(frozen & {each.position for each in reading.interface.inputs})
         self._lock = ForkLock()
         self._dispatch = TensorDispatch(self._run)
         self._dispatch.watch(vars(profiler), "_is_profiler_enabled", self._framed)
+        self._models = FrozenModels(self._dispatch)
         outputs, changed = self._interface.outputs, self._interface.changed
         self._is_plain = all(each.is_in_order for each in outputs) and not changed
-        _GRAPHS.add(self)
 
     @property
     def call(self) -> Callable[..., list[Any]]:
@@ -114,102 +97,61 @@ class CompiledGraph:
         return list(map(tensor_from, results))
 
     def _fed(self) -> list[Input]:
-        return [each for each in self._interface.inputs if each.position not in self._changes]
+        return [each for each in self._interface.inputs if each.position not in self._frozen]
 
-    def _frozen_model(self, arguments: tuple[Any, ...]) -> _Frozen:
+    def _frozen_model(self, arguments: tuple[Any, ...]) -> FrozenModel:
         """The model that contains these parameters as constants."""
-        uncounted = [
-            k for k in self._frozen if arguments[k].is_inference()
-        ]  # PyTorch does not count versions of such tensors
-        if uncounted:
-            self._thaw(uncounted)
-        tensors = [arguments[k] for k in self._frozen]
-        known = self._models.get(key_of(tensors))
-        if known is not None and not known.parameters.changed(tensors):
+        # PyTorch does not count versions of such tensors
+        self._thaw([position for position in self._frozen if arguments[position].is_inference()])
+        tensors = self._frozen.of(arguments)
+        known = self._models.find(tensors)
+        changed = self._frozen.replaced(tensors) if known is None else known.parameters.changed(tensors)
+        if known is not None and not changed:
             return known
-        self._note_changes(self._replaced(tensors) if known is None else known.parameters.changed(tensors))
+        self._thaw(self._frozen.count_changes(changed))
         if len(self._models) >= MAX_OWNERS:
-            self._thaw(tuple(self._frozen))
+            self._thaw(list(self._frozen))
         return self._freeze(arguments)
 
-    def _replaced(self, tensors: Sequence[torch.Tensor]) -> list[int]:
-        """The ``tensors`` that replaced freed parameters; others belong to another module."""
-        return [
-            k for k, (last, tensor) in enumerate(zip(self._last, tensors, strict=False)) if last() is None
-        ]
-
-    def _note_changes(self, numbers: Sequence[int]) -> None:
-        """Counts changes of parameters; those that change too often become inputs."""
-        changed = [self._frozen[k] for k in numbers]
-        for position in changed:
-            self._changes[position] += 1
-        self._thaw([position for position in changed if self._changes[position] >= MAX_CHANGES])
-
     def _thaw(self, positions: Sequence[int]) -> None:
-        """Makes these parameters inputs of later compilations."""
-        if not positions:
-            return
-        for position in positions:
-            self._frozen.remove(position)
-            del self._changes[position]
-        self._last.clear()
-        self._models.clear()
-        self._set_entries()
+        """Makes these parameters inputs, and drops the models in which they are constants."""
+        if positions:
+            self._frozen.thaw(positions)
+            self._models.clear()
 
-    def _freeze(self, arguments: tuple[Any, ...]) -> _Frozen:
-        tensors = [arguments[k] for k in self._frozen]
-        key = key_of(tensors)
-        for graph in tuple(_GRAPHS):  # before more memory is allocated
-            graph.drop_stale()
+    def _freeze(self, arguments: tuple[Any, ...]) -> FrozenModel:
+        tensors = self._frozen.of(arguments)
+        drop_stale_models()  # before more memory is allocated
         refuse_released(
             [(each.name, arguments[each.position]) for each in self._interface.inputs if each.order]
         )
-        forget = _forgetter(weakref.ref(self), key)
+        forget = self._models.forgetter(tensors)
         parameters = Snapshot(tensors, forget)
         model = self._compiled(arguments)
         if self._releases:
             release(tensors)
             parameters = Snapshot(tensors, forget)
-        frozen = _Frozen(model, parameters, self._entry_of(model, arguments))
-        self._models[key] = frozen
-        self._last = [weakref.ref(each) for each in tensors]
-        self._set_entries()
+        frozen = FrozenModel(model, parameters, self._entry_of(model, arguments))
+        self._models.add(tensors, frozen)
+        self._frozen.set_packed(tensors)
         return frozen
-
-    def forget(self, key: tuple[int, ...]) -> None:
-        """Drops a model whose parameters were freed. It takes no lock, as it can interrupt any code of a
-        thread.
-        """
-        if self._models.pop(key, None) is not None:
-            self._set_entries()
-
-    def drop_stale(self) -> None:
-        """Drops the models whose parameters were changed."""
-        for key, held in tuple(self._models.items()):
-            if held.parameters.is_stale():
-                self.forget(key)
-
-    def _set_entries(self) -> None:
-        entries = [held.entry for held in tuple(self._models.values())]
-        self._dispatch.set_entries([each for each in entries if each is not None])
 
     def _compiled(self, arguments: Sequence[Any]) -> Model:
         constants = {
             each.name: each.array(arguments[each.position])
             for each in self._interface.inputs
-            if each.position in self._changes
+            if each.position in self._frozen
         }
         with self._report.timed():
             module = clone_module(self._module)  # the next call may have other parameters
             bind_constants(module, constants)
             self._report.compilations += 1
-            tensors = [arguments[k] for k in self._frozen]
+            tensors = self._frozen.of(arguments)
             size = sum(each.nbytes for each in tensors)
             if size <= MOST_WEIGHTS or self._options.device != "cpu":
                 return self._kept_or_compiled(module)
-            return compile_with_weights(
-                module, _weights_with(tensors) or Region(4 * size).weights(), self._options
-            )
+            weights = weights_with(tensors) or Region(4 * size).weights()
+            return compile_with_weights(module, weights, self._options)
 
     def _kept_or_compiled(self, module: Module) -> Model:
         """The model of ``module`` from the cache, or a new one, which is stored there."""
@@ -226,11 +168,6 @@ class CompiledGraph:
         programs.store(key, model)
         return model
 
-    def weights_with(self, tensors: Sequence[torch.Tensor]) -> list[Weights]:
-        """The weights of models that contain one of ``tensors``, to which more weights can be added."""
-        found = [held.model.package for held in self._models.values() if held.parameters.has_any(tensors)]
-        return [each.weights for each in found if each.weights.region is not None]
-
     def _entry_of(self, model: Model, arguments: tuple[Any, ...]) -> TensorEntry | None:
         executor = model.recording_executor
         if not isinstance(executor, Cpu):
@@ -243,26 +180,6 @@ class CompiledGraph:
         frozen = [(position, sampled_bytes(arguments[position])) for position in self._frozen]
         threads = self._options.threads
         return executor.tensor_path(torch.Tensor, inputs, outputs, frozen, arguments, threads)
-
-
-_GRAPHS: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
-
-
-def _weights_with(tensors: Sequence[torch.Tensor]) -> Weights | None:
-    """The largest weights among graphs that contain one of ``tensors``: equally packed tensors are then
-    stored once.
-    """
-    found = [weights for graph in tuple(_GRAPHS) for weights in graph.weights_with(tensors)]
-    return max(found, key=lambda weights: len(weights.data), default=None)
-
-
-def _forgetter(graph: weakref.ref[CompiledGraph], key: tuple[int, ...]) -> Callable[[], None]:
-    def forget() -> None:
-        held = graph()
-        if held is not None:
-            held.forget(key)
-
-    return forget
 
 
 class SubgraphModule(torch.nn.Module):

@@ -1,14 +1,17 @@
-"""Snapshots of the parameters that are constants of a program, to detect changes."""
+"""The parameters of a graph that are constants of its models, and snapshots of them that detect changes."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from graphwright._native import sample_memory
+
+MAX_CHANGES = 2
+"""After this number of changes, a parameter becomes an input instead of a constant."""
 
 
 class Snapshot:
@@ -41,6 +44,52 @@ class Snapshot:
             known is None or _state(known) != state
             for known, state in zip((each() for each in self._tensors), self._states, strict=True)
         )
+
+
+class FrozenParameters:
+    """The arguments of a graph that are parameters or buffers, and constants of its models. Those that change
+    too often become inputs.
+    """
+
+    def __init__(self, positions: Iterable[int]) -> None:
+        """``positions`` are those of the arguments."""
+        self._changes = dict.fromkeys(sorted(positions), 0)
+        self._last: list[weakref.ref[torch.Tensor]] = []
+        """The tensors that were packed most recently."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._changes)
+
+    def __contains__(self, position: int) -> bool:
+        return position in self._changes
+
+    def of(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        """Their tensors among ``arguments``."""
+        return [arguments[position] for position in self]
+
+    def set_packed(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Records that ``tensors`` were packed for a model."""
+        self._last = [weakref.ref(each) for each in tensors]
+
+    def replaced(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        """The numbers of the ``tensors`` that replaced freed parameters; others belong to another module."""
+        return [k for k, (last, _) in enumerate(zip(self._last, tensors, strict=False)) if last() is None]
+
+    def count_changes(self, numbers: Sequence[int]) -> list[int]:
+        """Counts a change of the parameters with these ``numbers``. Returns the positions of those that now
+        changed too often.
+        """
+        positions = list(self)
+        changed = [positions[number] for number in numbers]
+        for position in changed:
+            self._changes[position] += 1
+        return [position for position in changed if self._changes[position] >= MAX_CHANGES]
+
+    def thaw(self, positions: Iterable[int]) -> None:
+        """Makes these parameters inputs of later models."""
+        for position in positions:
+            del self._changes[position]
+        self._last.clear()
 
 
 def key_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:

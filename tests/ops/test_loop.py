@@ -19,6 +19,7 @@ from graphwright.ir.symbols import Expr
 from graphwright.ir.types import I64, tensor
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
+from graphwright.runtime.executor import RunError
 
 from .loops import GOES_ON, NUMBER, body, by_us, compare, compiled, const, info, model, node
 
@@ -427,3 +428,20 @@ def test_the_iteration_number_may_be_declared_with_another_shape(number: Any) ->
         model([loop], [info("x", (3,))], ["y"], [const("T", 4, np.int64)]), {"x": np.ones(3, np.float32)}
     )
     np.testing.assert_array_equal(y, np.full(3, 7, np.float32))
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_iterations_that_scan_other_shapes_are_one_clear_error(device: str) -> None:
+    nodes = [node("Identity", "on", "go"), node("Identity", "h", "g"), node("Range", "zero i one", "r")]
+    constants = [const("zero", 0, np.int64), const("one", 1, np.int64)]
+    inner = body(nodes, [NUMBER, GOES_ON, info("h", (2,))], ["go", "g", "g", "r"], constants)
+    loop = node("Loop", "T _ h0", "y gs rs", body=inner)
+    proto = model([loop], [info("T", (), np.int64), info("h0", (2,))], ["gs", "rs"])
+    made, h = compiled(proto, device), np.ones(2, np.float32)
+    gs, rs = made(np.array(1), h)
+    np.testing.assert_array_equal(gs, [h])
+    assert rs.shape == (1, 0)
+    message = r"scan output 1 has shape \(0,\) in iteration 0, but \(1,\) in iteration 1"
+    with pytest.raises(RunError, match=message) as caught:
+        made(np.array(3), h)
+    assert caught.value.diagnostics[0].where == "y"

@@ -22,6 +22,7 @@ from graphwright.ir.symbols import floordiv, symbol
 from graphwright.ir.types import F32, tensor
 from graphwright.ops.nn.rational_scale import ratio_of_scale
 from graphwright.ops.nn.resize import Resize
+from graphwright.ops.nn.resize_taps import taps_of
 from tests.onnx_models import model_proto
 
 from .peer import compare, imported
@@ -132,6 +133,14 @@ def test_an_operand_of_unknown_length_may_be_empty(absent: str) -> None:
     feed[absent] = feed[absent][:0]
     made = gw.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]))
     np.testing.assert_array_equal(made.run(feed)["y"], x.repeat(2, 2).repeat(3, 3))
+
+
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_the_nearest_element_of_an_axis_longer_than_f32_counts(rounding: str) -> None:
+    """As f32, the last index of this axis, 2**24 + 3, is rounded to 2**24 + 4, its length."""
+    method = Resize(coordinates="align_corners", rounding=rounding, scales=(1.0,)).method
+    taps = taps_of(method, 2**24 + 4, 3, None, (0.0, 1.0))
+    np.testing.assert_array_equal(taps.positions[:, 0], [0, 2**23 + 2, 2**24 + 3])
 
 
 def test_linear_by_hand() -> None:

@@ -19,11 +19,12 @@ from graphwright.config import Options
 from graphwright.executable.nodes import COMPILE, Dispatch, Program
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.types import F32
+from graphwright.ops.core.unique import Unique
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.this_cpu import LEVELS, target_isa
 from graphwright.runtime.dispatch.case_table import MOST_COMPILED, Case
 from graphwright.runtime.dispatch.executor import DispatchExecutor
-from graphwright.runtime.executor import NoFastPath, Shapes
+from graphwright.runtime.executor import NoFastPath, RunError, Shapes
 from graphwright.runtime.host_program.executor import HostProgramExecutor
 from tests.executables import dispatch, targets
 from tests.onnx_models import onnx_model
@@ -285,6 +286,22 @@ def test_packages_run_on_newer_cpus_and_are_compiled_again_for_older_ones(
         np.testing.assert_allclose(
             loaded(classifier.x)[0], classifier.value(classifier.x), rtol=1e-4, atol=1e-6
         )
+
+
+def test_a_node_in_python_that_needs_more_memory_says_so(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reference(_op: Unique, _x: object) -> object:
+        raise MemoryError("Unable to allocate 16.0 GiB")
+
+    node = helper.make_node("Unique", ["x"], ["y"], name="kinds", axis=0)
+    proto = onnx_model([node], {"x": (FLOAT, ["N", 2])}, {"y": (FLOAT, ["K", 2])})
+    model = gw.compile(proto, options=options)
+    monkeypatch.setattr(Unique, "reference", reference)
+    with pytest.raises(RunError, match="not enough memory: Unable to allocate 16") as caught:
+        model(np.zeros((3, 2), np.float32))
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.where) == ("memory", "kinds")
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])

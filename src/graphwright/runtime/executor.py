@@ -33,7 +33,15 @@ def reference_fault(error: Exception, location: str) -> RunError:
     if isinstance(error, ReferenceFault):
         known = error.diagnostic
         return RunError(Diagnostic(known.code, f"{known.message} (node {location})", known.where, known.hint))
+    if isinstance(error, MemoryError):
+        return out_of_memory(error, location)
     return RunError(Diagnostic("reference", f"{type(error).__name__}: {error}", location))
+
+
+def out_of_memory(error: Exception, location: str = "") -> RunError:
+    """The error for a run, or for its node at ``location``, that could not allocate memory."""
+    hint = "feed smaller inputs, or compile with memory_budget"
+    return RunError(Diagnostic("memory", f"not enough memory: {error}", location, hint))
 
 
 @dataclass(frozen=True)

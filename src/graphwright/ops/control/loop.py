@@ -174,7 +174,7 @@ class Loop(PaddingRule, LoopOp):
     ) -> tuple[Array, ...]:
         where = self.loop_carried()
         most, condition = self.limits(arrays)
-        carried = list(arrays[where.starts])
+        carried: list[Any] = list(arrays[where.starts])
         shared = arrays[where.start + self.carries :]
         rows: list[tuple[Array, ...]] = []
         while condition and len(rows) < most:
@@ -182,8 +182,9 @@ class Loop(PaddingRule, LoopOp):
             condition = bool(results[0]) if self.conditional else True
             carried = list(results[where.results])
             rows.append(results[where.result + self.carries :])
-        scanned = [np.stack(of_all) for of_all in zip(*rows, strict=True)] if rows else self.no_rows(types)
-        return (*carried, *scanned)
+        if not rows:
+            return (*carried, *self.no_rows(types))
+        return (*carried, *(_stacked_rows(k, of_all) for k, of_all in enumerate(zip(*rows, strict=True))))
 
     def limits(self, arrays: Sequence[Array | None]) -> tuple[int, bool]:
         trips: Any = _count(arrays[0]) if self.counted else self.trips  # no longer symbolic
@@ -199,6 +200,17 @@ class Loop(PaddingRule, LoopOp):
 
 def _is_vector(fact: Fact | None) -> bool:
     return fact is not None and fact.dtype == I64 and fact.type.rank == 1
+
+
+def _stacked_rows(index: int, rows: Sequence[Array]) -> Array:
+    """Scan output ``index`` of all iterations. Raises ValueError if their shapes differ."""
+    for iteration, row in enumerate(rows):
+        if row.shape != rows[0].shape:
+            raise ValueError(
+                f"scan output {index} has shape {rows[0].shape} in iteration 0, but {row.shape} in iteration"
+                f" {iteration}"
+            )
+    return np.stack(rows)
 
 
 def _count(given: Array | None) -> int:

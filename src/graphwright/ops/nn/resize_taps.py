@@ -73,7 +73,9 @@ def taps_of(method: Method, size: int, result: int, scale: float | None, region:
     x = _positions(method, size, result, scale, region)
     outside = ((x < 0) | (x > size - 1)) if method.crops else np.zeros(result, dtype=bool)
     if method.mode == "nearest":
-        positions = np.clip(_rounded(x, method.rounding), 0, size - 1).astype(np.int64)
+        # f32 does not represent every size - 1, so both roundings are those of f64
+        nearest = _rounded(x.astype(np.float64), method.rounding)
+        positions = np.clip(nearest, 0, size - 1).astype(np.int64)
         return Taps(positions[:, None], np.ones((result, 1)), outside)
     stretch = min(1.0, result / size if scale is None else scale) if method.antialias else 1.0
     radius = (1 if method.mode == "linear" else 2) / stretch

@@ -14,7 +14,7 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array
 from graphwright.package.weights import Weights
 from graphwright.runtime.devices.load_program import Shared, load_program
-from graphwright.runtime.executor import Executor, ProgramPlan, RunError, Shapes
+from graphwright.runtime.executor import Executor, ProgramPlan, RunError, Shapes, out_of_memory
 
 if TYPE_CHECKING:
     from graphwright.low_ir.tasks import Instruction, TaskGraph
@@ -127,13 +127,7 @@ class Cpu(Executor):
             task, code, *details = error.args
             reason = self._kernel_fault(task, code, *details)
             raise RunError(Diagnostic("kernel", reason, self._target.task_graph.tasks[task].name)) from None
-        raise RunError(
-            Diagnostic(
-                "memory",
-                f"not enough memory: {error}",
-                hint="feed smaller inputs, or compile with memory_budget",
-            )
-        ) from None
+        raise out_of_memory(error) from None
 
     def _kernel_fault(self, task: int, code: int, *details: int) -> str:
         """The meaning of a kernel's return ``code`` and ``details``. Kernels of plugins define their own

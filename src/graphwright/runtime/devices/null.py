@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.errors import Diagnostic
 from graphwright.executable.nodes import Program
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array, np
@@ -14,8 +13,8 @@ from graphwright.runtime.devices.load_program import Shared
 from graphwright.runtime.executor import (
     Executor,
     ProgramPlan,
-    RunError,
     Shapes,
+    out_of_memory,
 )
 
 
@@ -41,7 +40,7 @@ class Null(Executor):
                 for array, shape, spec in zip(given, shapes, self._outputs, strict=True)
             ]
         except MemoryError as error:
-            raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
+            raise out_of_memory(error) from None
 
     def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
         return self._cpu.plans(shapes, threads)

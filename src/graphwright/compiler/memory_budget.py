@@ -17,9 +17,9 @@ from graphwright.kernels.launch import SelectedNode
 from graphwright.low_ir.evaluate import evaluate_shapes
 from graphwright.low_ir.tasks import TaskGraph
 from graphwright.lower.lower import Lowered, lower
-from graphwright.memory.order import least_memory_steps
 from graphwright.memory.planner import plan_memory
 from graphwright.memory.recompute import recompute, work_of
+from graphwright.memory.step_order import least_memory_steps
 from graphwright.memory.storage import Weights, assign_storage
 from graphwright.memory.timeline import PlacedBuffer, Timeline, planned_sizes, timeline
 from graphwright.records import dataclass

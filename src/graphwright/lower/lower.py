@@ -19,7 +19,7 @@ from graphwright.lower.operands import Operands
 from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.lower.step_tasks import StepTasks
 from graphwright.memory.liveness import conflicts
-from graphwright.memory.order import order_steps
+from graphwright.memory.step_order import order_steps
 from graphwright.memory.storage import Assignment, BlockMoves, Weights, assign_storage
 from graphwright.records import dataclass, field, replace
 from graphwright.schedule.dependencies import Access, Hazards

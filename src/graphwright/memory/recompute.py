@@ -18,7 +18,7 @@ from graphwright.kernels.launch import ByteRange, Copy, Launch, Run, SelectedNod
 from graphwright.kernels.steps import step_values
 from graphwright.low_ir.tasks import Storage
 from graphwright.memory.locations import Memory
-from graphwright.memory.order import BytesOf, StepItems
+from graphwright.memory.step_order import BytesOf, StepItems
 from graphwright.memory.storage import Assignment
 from graphwright.records import dataclass, replace
 from graphwright.schedule.order import Item, live_bytes_at

@@ -1,4 +1,4 @@
-"""Orders steps so that the peak of live memory is low."""
+"""Orders the steps of a program to lower the peak of live memory, by :mod:`graphwright.schedule.order`."""
 
 from __future__ import annotations
 

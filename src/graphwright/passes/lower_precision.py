@@ -15,14 +15,16 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var, always
 from graphwright.ir.types import BF16, F32
 from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.grouped_matmul import GroupedMatMul
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.nn.attention import ScaledDotProductAttention
 from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
 from graphwright.passes.base import RulePass
 from graphwright.records import replace
 
-X, W, BIAS = Var("x"), Const("w"), Opt("bias")
+X, W, BIAS, ENDS = Var("x"), Const("w"), Opt("bias"), Var("ends")
 MATMUL = P(MatMul, X, W, where=lambda op: op.precision is None)
+GROUPED = P(GroupedMatMul, X, W, ENDS, where=lambda op: op.precision is None)
 CONV = P(Conv, X, W, BIAS, where=lambda op: op.precision is None)
 OPERANDS = Rest("operands")
 ATTENTION = P(ScaledDotProductAttention, OPERANDS, where=lambda op: op.precision is None)
@@ -49,6 +51,12 @@ def _product(b: Builder, m: Match) -> Value:
     return product
 
 
+def _grouped(b: Builder, m: Match) -> Value:
+    op, w = replace(m.op(GROUPED), precision=BF16), b.const(m.array(W).astype(BF16.numpy))
+    result: Value = b(op, b(Cast(BF16), m[X]), w, m[ENDS])
+    return result
+
+
 def _conv_refusal(m: Match) -> str | None:
     op, channels = m.op(CONV), m[W].type.sizes[1]
     if op.group > 1 or channels <= MAX_PLANAR_CHANNELS or channels % 2:
@@ -70,6 +78,7 @@ def _attention(b: Builder, m: Match) -> Value:
 
 _PRODUCTS = (
     Rule("product with constant weights", MATMUL, _refusal, _product),
+    Rule("grouped product with constant weights", GROUPED, _refusal, _grouped),
     Rule("attention", ATTENTION, always, _attention),
 )
 LOWER_PRODUCTS = RulePass("lower_precision", _PRODUCTS)

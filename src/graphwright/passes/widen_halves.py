@@ -24,6 +24,7 @@ from graphwright.ir.op import Op, Trait
 from graphwright.ir.types import BF16, F32, HALVES
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.grouped_matmul import GroupedMatMul
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.split import Split
 from graphwright.ops.nn.average_pool import AveragePool
@@ -36,7 +37,7 @@ from graphwright.passes.base import Pass, Record, RulePass, graphs, nodes_of
 from graphwright.passes.base import replace as replace_node
 from graphwright.records import dataclass, replace
 
-IN_F32: Final = (MatMul, ConvTranspose, MaxPool, AveragePool, Resize, MatMulNBits)
+IN_F32: Final = (MatMul, GroupedMatMul, ConvTranspose, MaxPool, AveragePool, Resize, MatMulNBits)
 """Further ops whose kernels compute in f32."""
 
 
@@ -74,9 +75,9 @@ class WidenHalves(Pass):
         if isinstance(op, Cast):
             before = _unrounded(b, node.operand(0)) if op.to == F32 else None
             return () if before is None else (before,)
-        if isinstance(op, MatMul | Conv) and op.precision is not None:
+        if isinstance(op, MatMul | GroupedMatMul | Conv) and op.precision is not None:
             return ()
-        if isinstance(op, MatMul) and self.in_bf16 and dtypes == {BF16}:
+        if isinstance(op, MatMul | GroupedMatMul) and self.in_bf16 and BF16 in dtypes:
             return b.node(replace(op, precision=BF16), *node.inputs).outputs
         if isinstance(op, Conv):
             return (_convolution(b, op, node, self.convolutions),)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from typing import Any
 
@@ -17,6 +19,16 @@ import graphwright as gw
 from graphwright.frontends.torch.decompositions import decompositions
 from graphwright.frontends.torch.graph import ReadGraph, read_graph
 from graphwright.frontends.torch.types import tensor_from
+
+if find_spec("transformers"):
+    import_module("transformers.integrations.moe")
+else:
+    SCHEMA = "(Tensor input, Tensor weight, Tensor offs) -> Tensor"
+    torch.library.define("transformers::grouped_mm_fallback", SCHEMA)
+
+    @torch.library.register_fake("transformers::grouped_mm_fallback")
+    def _fake(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        return input.new_empty(len(input), weight.shape[2])
 
 
 def captured(function: Callable[..., Any], *tensors: torch.Tensor) -> torch.fx.GraphModule:
@@ -33,7 +45,9 @@ def captured(function: Callable[..., Any], *tensors: torch.Tensor) -> torch.fx.G
 def parts_of(name: str) -> tuple[str, str, str]:
     """Namespace, operator and overload of a name under which an import function is registered."""
     first, _, rest = name.partition(".")
-    namespace, plain = (first, rest) if first in ("prims", "quantized_decomposed") else ("aten", name)
+    namespace, plain = (
+        (first, rest) if first in ("prims", "quantized_decomposed", "transformers") else ("aten", name)
+    )
     operator, _, overload = plain.partition(".")
     return namespace, operator, overload or "default"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Load, Store, cast
 from graphwright.ir.op import Op
@@ -12,6 +14,7 @@ from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
+from graphwright.ops.core.grouped_matmul import GroupedMatMul
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.conv import Conv
@@ -29,15 +32,15 @@ _EXACT = HALVES | {I8, U8, I16, U16}
 """The dtypes that f32 represents exactly."""
 
 _WIDENED: dict[type[Op], frozenset[DType]] = {
-    **dict.fromkeys((MatMul, MatMulNBits, Conv, ConvTranspose, LSTM, GRU, RNN), HALVES),
+    **dict.fromkeys((MatMul, GroupedMatMul, MatMulNBits, Conv, ConvTranspose, LSTM, GRU, RNN), HALVES),
     **dict.fromkeys((AveragePool, LpPool, Resize), HALVES),
     MaxPool: _EXACT,
 }
 """For each op, the dtypes whose results are those of f32, rounded."""
 
 
-@candidate(MatMul, Conv)
-def through_rounded_f32(node: Node[MatMul | Conv], context: Context) -> Run | str:
+@candidate(MatMul, GroupedMatMul, Conv)
+def through_rounded_f32(node: Node[Any], context: Context) -> Run | str:
     """Rounds the factors to the precision of the product, and uses the f32 kernel."""
     precision = node.op.precision
     if precision is None:

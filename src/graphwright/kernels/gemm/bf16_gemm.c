@@ -4,6 +4,7 @@
 
 #include "gemm/bf16_gemm.gen.h"
 
+#include "gemm/grouped.h"
 #include "gemm/run.h"
 
 /* Both operands before packing, with strides in their own elements. */
@@ -216,4 +217,25 @@ GW_KERNEL(gw_gemm_bf16_dual) {
     const struct gemm g = dual_of(buf, arg, BF16_DUAL_ARGS);
     const struct product p = in_pairs(g, a_single, 0, 1, best_pair_unit(g.s.m));
     return run(&p, begin, end, scratch);
+}
+
+static int32_t run_whole(const struct gemm *g, const int64_t *arg, float *scratch) {
+    const struct product p = in_pairs(*g, (int)arg[0], (int)arg[1], g->packed, best_pair_unit(g->s.m));
+    return run(&p, 0, units_of(&p.g), scratch);
+}
+
+GW_KERNEL(gw_gemm_bf16_grouped) {
+    const int64_t *single = arg + GROUPED_ARGS;
+    const struct stored as = {.packed = 0, .a_bytes = 2 + 2 * single[0], .b_bytes = 2 + 2 * single[1]};
+    return run_groups(buf, arg, begin, end, scratch, as, run_whole);
+}
+
+GW_KERNEL(gw_gemm_bf16_grouped_packed) {
+    const struct stored as = {
+        .packed = 1,
+        .a_bytes = 2 + 2 * arg[GROUPED_ARGS],
+        .b_bytes = 4,
+        .depth = ceildiv(grouped_args(arg)->k, 2),
+    };
+    return run_groups(buf, arg, begin, end, scratch, as, run_whole);
 }

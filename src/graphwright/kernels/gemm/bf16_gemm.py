@@ -3,7 +3,8 @@
 A and B are bf16, or f32 that is rounded to bf16 when it is packed; sums are f32. Tiles multiply *pairs* of
 adjacent elements along K (``library/pairs.h``). So they are the tiles of an f32 product with half the K: with
 AVX512-BF16, one instruction does both multiply-adds of a lane. :data:`PACKED` takes B in panels of pairs
-(:func:`panels`); :data:`UNPACKED` takes B with strides; :data:`DUAL` multiplies A by two packed factors.
+(:func:`panels`); :data:`UNPACKED` takes B with strides; :data:`DUAL` multiplies A by two packed factors, and
+:data:`GROUPED` and :data:`GROUPED_PACKED` multiply groups of rows by one matrix each.
 Loops, blocks and chunks are those of :mod:`~graphwright.kernels.gemm.problem`, with K counted in pairs. Rows
 of A are read in place if they are dense bf16 of an even length.
 """
@@ -15,14 +16,15 @@ from typing import Final
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
 from graphwright.ir.types import Layout
-from graphwright.kernels.gemm import dual_gemm, problem
+from graphwright.kernels.gemm import dual_gemm, grouped_gemm, problem
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.gemm.dual_gemm import DualArgs
+from graphwright.kernels.gemm.grouped_gemm import GroupedArgs
 from graphwright.kernels.gemm.problem import ABI, GemmArgs
 from graphwright.kernels.gemm.streams import streams
 from graphwright.kernels.library.amx import AMX_TILE_ROWS
 from graphwright.kernels.library.arguments import Arguments
-from graphwright.kernels.library.extent import FLAG, Extent, Reach, dense
+from graphwright.kernels.library.extent import FLAG, Extent, Reach, dense, within
 from graphwright.kernels.library.tile import K_RUN
 from graphwright.kernels.library.tile_tables import pair_tiles
 from graphwright.records import dataclass, replace
@@ -31,6 +33,8 @@ from graphwright.targets.cpu.isa import Isa
 PACKED: Final = "gw_gemm_bf16_packed"
 UNPACKED: Final = "gw_gemm_bf16"
 DUAL: Final = "gw_gemm_bf16_dual"
+GROUPED: Final = "gw_gemm_bf16_grouped"
+GROUPED_PACKED: Final = "gw_gemm_bf16_grouped_packed"
 VECTORS: Final = "gw_gemm_bf16_vectors"
 """:data:`PACKED` without AMX, even on CPUs that have it."""
 WIDE: Final = "gw_gemm_bf16_wide"
@@ -111,6 +115,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         replace(packed, symbol=WIDE),
         _extent(isa, UNPACKED, plain, scratch_bytes(isa, a, packed=False)),
         _dual_extent(isa),
+        *_grouped_extents(isa),
     )
 
 
@@ -130,11 +135,25 @@ def _dual_extent(isa: Isa) -> Extent:
     return replace(made, args=(*made.args, "a_single"), bounds={"a_single": FLAG})
 
 
+def _grouped_extents(isa: Isa) -> tuple[Extent, ...]:
+    a, own = GroupedArgs.symbols(), Bf16Args.symbols()
+    left, product = dense(2 + 2 * own.a_single, a.m, a.k), grouped_gemm.product(a)
+    plain = dense(2 + 2 * own.b_single, a.groups, a.k, a.n)
+    panels = grouped_gemm.panels_of(isa, ceildiv(a.k, 2))
+    made = (
+        grouped_gemm.extent(isa, GROUPED, left, plain, scratch_bytes(isa, product, packed=False)),
+        grouped_gemm.extent(isa, GROUPED_PACKED, left, panels, scratch_bytes(isa, product, packed=True)),
+    )
+    flags = within(FLAG, *Bf16Args.names())
+    return tuple(replace(each, args=(*each.args, *Bf16Args.names()), bounds=flags) for each in made)
+
+
 def header(isa: Isa) -> str:
     """The generated header of ``bf16_gemm.c``."""
     shape = problem.tile_shape(isa)
     own = f"enum {{ BF16_ARGS = GEMM_ARGS + {len(Bf16Args.names())}, BF16_DUAL_ARGS = DUAL_ARGS + 1 }};\n"
-    constants = ABI.c_text() + dual_gemm.ABI.c_text() + problem.sizes_text(isa, max(_tile_rows(isa)))
+    sizes = problem.sizes_text(isa, max(_tile_rows(isa)))
+    constants = ABI.c_text() + dual_gemm.ABI.c_text() + grouped_gemm.c_text() + sizes
     return "\n".join([constants, own, grids.c_text(), pair_tiles(shape, isa), _streams(isa)])
 
 

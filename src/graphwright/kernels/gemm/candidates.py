@@ -60,7 +60,7 @@ def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
     packed = constant and not narrow
     b_strides: tuple[Dim, Dim] = (n, 1)
     if packed:
-        b = _panels(b, context, in_pairs=in_bf16)
+        b = packed_panels(b, context, in_pairs=in_bf16)
     elif narrow:
         b, b_strides = _along_k(b, context), (1, k)
     args = _gemm_args(m, k, n, batch, b_strides, epilogue)
@@ -113,7 +113,7 @@ def _dual(call: Contraction[MatMul], second: Value, context: Context) -> Launch 
     k, n = b.type.dims
     args = dual_gemm.DualArgs(product(a.type.dims[:-1]), n, k)
     symbol, kernels = (bf16_gemm.DUAL, bf16_gemm) if in_bf16 else (gemm.DUAL, problem)
-    panels = (_panels(each, context, in_pairs=in_bf16) for each in (b, second))
+    panels = (packed_panels(each, context, in_pairs=in_bf16) for each in (b, second))
     return Launch(
         KernelRef(symbol),
         (a, *panels),
@@ -146,8 +146,8 @@ def _launch_in_bf16(
     )
 
 
-def _panels(b: Value, context: Context, *, in_pairs: bool) -> Value:
-    """The packed constant B: [..., K, N] whose leading sizes are 1, or a vector [K]."""
+def packed_panels(b: Value, context: Context, *, in_pairs: bool) -> Value:
+    """The packed constant B: matrices [..., K, N], or a vector [K]."""
     rank, isa = len(b.type.dims), context.isa
     if in_pairs:
         return context.packed(

@@ -6,6 +6,7 @@
 #include "gemm/gemm.gen.h"
 
 #include "gemm/gemv.h"
+#include "gemm/grouped.h"
 #include "gemm/pack.h"
 #include "gemm/run.h"
 #include "gemm/run_codes.h"
@@ -129,4 +130,19 @@ GW_KERNEL(gw_gemm_f32_dual) {
     g.packed = 1;
     const int is_few = g.s.m <= FEW_ROWS;
     return run_units(&g, begin, end, scratch, is_few ? run_few_dense_rows : run_block, is_few);
+}
+
+static int32_t run_whole(const struct gemm *g, const int64_t *arg, float *scratch) {
+    (void)arg;
+    return run(g, 0, units_of(g), scratch);
+}
+
+GW_KERNEL(gw_gemm_f32_grouped) {
+    const struct stored as = {.packed = 0, .a_bytes = 4, .b_bytes = 4};
+    return run_groups(buf, arg, begin, end, scratch, as, run_whole);
+}
+
+GW_KERNEL(gw_gemm_f32_grouped_packed) {
+    const struct stored as = {.packed = 1, .a_bytes = 4, .b_bytes = 4, .depth = grouped_args(arg)->k};
+    return run_groups(buf, arg, begin, end, scratch, as, run_whole);
 }

@@ -3,8 +3,8 @@
 All operands may have any strides; a stride of 0 broadcasts. :data:`PACKED` takes panels of
 :func:`~graphwright.kernels.gemm.problem.panel_columns` columns, padded with zeros (``pack.gemm_panels``,
 ``pack.gemm_layout``). :data:`UNPACKED` takes strides, and packs one panel at a time. The file also has a
-kernel that takes quantized codes (:mod:`~graphwright.kernels.gemm.nbits_gemm`) and a dual GEMM
-(:mod:`~graphwright.kernels.gemm.dual_gemm`).
+kernel that takes quantized codes (:mod:`~graphwright.kernels.gemm.nbits_gemm`), a dual GEMM
+(:mod:`~graphwright.kernels.gemm.dual_gemm`) and grouped ones (:mod:`~graphwright.kernels.gemm.grouped_gemm`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.ir.symbols import ceildiv
-from graphwright.kernels.gemm import dual_gemm, gemv, nbits, nbits_gemm
+from graphwright.kernels.gemm import dual_gemm, gemv, grouped_gemm, nbits, nbits_gemm
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.gemm.dual_gemm import DualArgs
+from graphwright.kernels.gemm.grouped_gemm import GroupedArgs
 from graphwright.kernels.gemm.problem import (
     ABI,
     GemmArgs,
@@ -33,6 +34,8 @@ from graphwright.targets.cpu.isa import Isa
 PACKED: Final = "gw_gemm_f32_packed"
 UNPACKED: Final = "gw_gemm_f32"
 DUAL: Final = "gw_gemm_f32_dual"
+GROUPED: Final = "gw_gemm_f32_grouped"
+GROUPED_PACKED: Final = "gw_gemm_f32_grouped_packed"
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
@@ -45,6 +48,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         extent(isa, PACKED, ABI, {"b": panels}, scratch_bytes(isa, a, packed=True)),
         extent(isa, UNPACKED, ABI, {"b": plain}, scratch_bytes(isa, a, packed=False)),
         _dual_extent(isa),
+        *_grouped_extents(isa),
         nbits_gemm.extent(isa),
     )
 
@@ -53,6 +57,16 @@ def _dual_extent(isa: Isa) -> Extent:
     a = DualArgs.symbols()
     scratch = scratch_bytes(isa, dual_gemm.panels(isa, a), packed=True)
     return dual_gemm.extent(isa, DUAL, dense(4, a.m, a.k), a.k, scratch)
+
+
+def _grouped_extents(isa: Isa) -> tuple[Extent, ...]:
+    a = GroupedArgs.symbols()
+    left, product = dense(4, a.m, a.k), grouped_gemm.product(a)
+    plain, panels = dense(4, a.groups, a.k, a.n), grouped_gemm.panels_of(isa, a.k)
+    return (
+        grouped_gemm.extent(isa, GROUPED, left, plain, scratch_bytes(isa, product, packed=False)),
+        grouped_gemm.extent(isa, GROUPED_PACKED, left, panels, scratch_bytes(isa, product, packed=True)),
+    )
 
 
 def header(isa: Isa) -> str:
@@ -66,5 +80,5 @@ def header(isa: Isa) -> str:
         nbits.c_text(isa, shape),
         gemv.c_text(),
     ]
-    constants = ABI.c_text() + dual_gemm.ABI.c_text() + sizes_text(isa)
+    constants = ABI.c_text() + dual_gemm.ABI.c_text() + grouped_gemm.c_text() + sizes_text(isa)
     return "\n".join([constants, nbits_gemm.ABI.c_text(), grids.c_text(), *unrolled])

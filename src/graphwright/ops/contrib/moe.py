@@ -1,212 +1,70 @@
-"""Import of ONNX Runtime's MoE, a mixture of experts (Shazeer et al. 2017), and what QMoE shares with it.
-
-An expert computes only the tokens that are routed to it. If each token takes k of E experts, these are k / E
-of the multiplications of a dense computation, and the weights of experts without tokens are not read.
+"""Import of ONNX Runtime's MoE: a mixture of experts. Routes are sorted by expert, so that each layer is one
+grouped matrix multiplication.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
+from graphwright.ir.types import I64
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import added, contribute, scalar
-from graphwright.ops.core.binary import Add, Greater, Max, Min, Mul, Sub
-from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.clip import Clip
-from graphwright.ops.core.concat import Concat
-from graphwright.ops.core.div import Div
-from graphwright.ops.core.equal import Equal
-from graphwright.ops.core.expand import Expand
+from graphwright.ops.contrib.common import added, contribute
+from graphwright.ops.contrib.mixture import Layer, Routes, features_of, network, outputs_of, routes, summed
+from graphwright.ops.core.binary import LessOrEqual
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.gather import Gather
-from graphwright.ops.core.gather_elements import GatherElements
-from graphwright.ops.core.identity import Identity
-from graphwright.ops.core.matmul import MatMul
-from graphwright.ops.core.non_zero import NonZero
+from graphwright.ops.core.grouped_matmul import GroupedMatMul
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceSum
-from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.scatter_elements import ScatterElements
-from graphwright.ops.core.scatter_nd import ScatterND
-from graphwright.ops.core.slice import TO_THE_END, Slice
-from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.top_k import TopK
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.core.unary import Abs, Relu
-from graphwright.ops.core.unsqueeze import Unsqueeze
-from graphwright.ops.core.where import Where
-from graphwright.ops.nn.activations import Gelu, Swish
-from graphwright.ops.nn.softmax import Softmax
+from graphwright.records import dataclass
 
-Layer: TypeAlias = Callable[[int, slice, Value], Value]
-"""``x @ w.T + bias`` for an expert, the features of the result (rows of w), and x[tokens, K]."""
-Network: TypeAlias = Callable[[int, Value], Value]
-"""The output of an expert for x[tokens, K]."""
 
-_JITTER = 0.01
-"""SparseMixer ignores experts whose logit is further than twice this fraction from the greatest one."""
-_ALL = slice(None)
+@dataclass(frozen=True)
+class _Groups:
+    """Routes sorted by expert."""
+
+    expert: Value
+    """The expert of each route, in ascending order."""
+    ends: Value
+    """For each expert, the number of routes to it and to those before it."""
 
 
 def _import(i: Importer) -> Value:
     """Inputs: x, the router's logits [tokens, experts], and weights and bias of each of three layers."""
-    return mixture(i, [_dense(i, index, index + 1) for index in (2, 4, 6)], None)
+    to = routes(i, None)
+    expert, order = i.emit(TopK(0, largest=False, k=to.chosen.type.dims[0]), to.chosen)
+    groups = _Groups(expert, _ends(i, to))
+    layers = [_layer(i, groups, index) for index in (2, 4, 6)]
+    return summed(i, to, [outputs_of(i, to, order, network(i, layers))])
 
 
-def _dense(i: Importer, weight: int, bias: int) -> Layer | None:
-    """The layer of the weights [experts, N, K] and the bias [experts, N]; None if it is absent."""
-    if i.optional(weight) is None:
+def _ends(i: Importer, to: Routes) -> Value:
+    each = i.const(np.arange(to.experts)[:, None])
+    ends: Value = i.emit(
+        ReduceSum((1,), keepdims=False), i.emit(Cast(I64), i.emit(LessOrEqual(), to.chosen, each))
+    )
+    return ends
+
+
+def _layer(i: Importer, groups: _Groups, index: int) -> Layer | None:
+    """The layer of the weights [experts, N, K] and the bias [experts, N], inputs ``index`` and the next one;
+    None if it is absent.
+    """
+    if i.optional(index) is None:
         return None
 
-    def layer(expert: int, features: slice, x: Value) -> Value:
-        w = i.emit(Transpose((1, 0)), wide(i, of_expert(i, weight, expert, features)))
-        return with_bias(i, i.emit(MatMul(), x, w), bias, expert, features)
+    def layer(features: slice, x: Value) -> Value:
+        w = i.emit(Transpose((0, 2, 1)), wide(i, features_of(i, index, features)))
+        y: Value = i.emit(GroupedMatMul(), x, w, groups.ends)
+        if i.optional(index + 1) is None:
+            return y
+        return added(i, y, i.emit(Gather(), wide(i, features_of(i, index + 1, features)), groups.expert))
 
     return layer
 
 
-def of_expert(i: Importer, index: int, expert: int, features: slice) -> Value:
-    """The ``features`` of an expert from input ``index``, [experts, N, ...]."""
-    known = i.constant(index)
-    if known is not None:
-        return i.const(np.ascontiguousarray(known[expert, features]))
-    matrix = i.emit(Gather(), i.input(index), i.const(np.array(expert)))
-    start, stop, step = (features.start or 0,), (features.stop or TO_THE_END,), (features.step or 1,)
-    rows: Value = matrix if features == _ALL else i.emit(Slice(start, stop, (0,), step), matrix)
-    return rows
-
-
-def with_bias(i: Importer, y: Value, bias: int, expert: int, features: slice) -> Value:
-    """``y`` plus the bias of an expert, if input ``bias`` is present."""
-    given = i.optional(bias)
-    return y if given is None else added(i, y, wide(i, of_expert(i, bias, expert, features)))
-
-
-def mixture(i: Importer, layers: list[Layer | None], weights: Value | None) -> Value:
-    """The sum of the outputs of the chosen experts, multiplied by their weights, in the dtype and shape of
-    input 0. ``weights`` of all experts replace the softmax of the logits.
-    """
-    x, experts, k = i.input(0), i.input(1).type.dims[1], int(i.attr("k", 1))
-    if not isinstance(experts, int):
-        raise i.fail("the number of experts is not known", "give the sizes of the inputs with shapes=")
-    tokens = wide(i, i.emit(Reshape((-1, x.type.dims[-1])), x))
-    chosen, shares = _routes(i, k, weights)
-    network = _network(i, layers)
-    y: Value = i.emit(Expand(tokens.type.dims), i.const(np.zeros((1, 1), np.float32)))
-    for expert in range(experts):
-        is_chosen = i.emit(Equal(), chosen, i.const(np.array(expert)))
-        routes = i.emit(Squeeze((0,)), i.emit(NonZero(), is_chosen))
-        rows = i.emit(Div(), routes, i.const(np.array(k)))
-        outputs = network(expert, i.emit(Gather(), tokens, rows))
-        share = i.emit(Unsqueeze((1,)), i.emit(Gather(), shares, routes))
-        y = i.emit(ScatterND("add"), y, i.emit(Unsqueeze((1,)), rows), i.emit(Mul(), outputs, share))
-    return as_dtype(i.builder, i.emit(Reshape(x.type.dims), y), x.type.dtype)
-
-
-def _routes(i: Importer, k: int, weights: Value | None) -> tuple[Value, Value]:
-    """The k experts of each token, and their weights: two vectors, token after token."""
-    logits, flat = wide(i, i.input(1)), Reshape((-1,))
-    normalize = bool(i.attr("normalize_routing_weights", 0))
-    if i.attr("use_sparse_mixer", 0):
-        if k != 2:
-            raise i.fail(f"k is {k}, but use_sparse_mixer needs k=2", "export the model again")
-        chosen, shares = _sparse_mixer(i, logits)
-        return i.emit(flat, chosen), i.emit(flat, shares)
-    greatest, chosen = i.emit(TopK(-1, k=k), logits)
-    if weights is not None:
-        shares = i.emit(GatherElements(1), wide(i, weights), chosen)
-        if normalize:
-            shares = i.emit(Div(), shares, i.emit(ReduceSum((1,)), shares))
-    elif normalize:
-        shares = i.emit(Softmax(-1), greatest)
-    else:
-        shares = i.emit(GatherElements(1), i.emit(Softmax(-1), logits), chosen)
-    return i.emit(flat, chosen), i.emit(flat, shares)
-
-
-def _sparse_mixer(i: Importer, logits: Value) -> tuple[Value, Value]:
-    """The two experts of each token and their weights, [tokens, 2], by SparseMixer (Liu et al. 2023). The
-    weight of an expert is its share of the softmax among the remaining experts with almost its logit.
-    """
-    lowest, size = scalar(i, -np.inf, logits), i.emit(Abs(), logits)
-    chosen, shares, remaining = [], [], logits
-    for _ in range(2):
-        greatest, expert = i.emit(TopK(-1, k=1), remaining)
-        distance = i.emit(Div(), i.emit(Sub(), greatest, logits), i.emit(Max(), size, greatest))
-        is_far = i.emit(Greater(), distance, scalar(i, 2 * _JITTER, logits))
-        gates = i.emit(Softmax(-1), i.emit(Where(), is_far, lowest, remaining))
-        chosen.append(expert)
-        shares.append(i.emit(GatherElements(1), gates, expert))
-        mark = i.emit(Expand(expert.type.dims), i.emit(Reshape((1, 1)), lowest))
-        remaining = i.emit(ScatterElements(1), remaining, expert, mark)
-    return i.emit(Concat(1), *chosen), i.emit(Concat(1), *shares)
-
-
-def _network(i: Importer, layers: list[Layer | None]) -> Network:
-    """Layer 1 and the activation, which layer 3 multiplies if there is one, then layer 2.
-
-    Layer 3 may be part of layer 1: every second feature (``swiglu_fusion`` 1), or the second half (2).
-    """
-    kind, fusion = str(i.attr("activation_type", "relu")), int(i.attr("swiglu_fusion", 0))
-    first, last, linear = layers
-    gate_features = linear_features = _ALL
-    if kind in ("swiglu", "geglu") and linear is None:
-        size = i.input(2).type.dims[1]
-        if fusion not in (1, 2) or not isinstance(size, int):
-            raise i.fail(
-                f"activation {kind} needs layer 3, or swiglu_fusion 1 or 2", "export the model again"
-            )
-        linear, half = first, size // 2
-        gate_features = slice(0, None, 2) if fusion == 1 else slice(0, half)
-        linear_features = slice(1, None, 2) if fusion == 1 else slice(half, None)
-    if first is None or last is None:
-        raise i.fail("the weights of layers 1 and 2 are required", "export the model again")
-    activate = _activation(i, kind)
-
-    def network(expert: int, x: Value) -> Value:
-        hidden = activate(first(expert, gate_features, x))
-        if linear is not None:
-            factor = linear(expert, linear_features, x)
-            hidden = i.emit(Mul(), hidden, _linear(i, factor) if kind == "swiglu" else factor)
-        return last(expert, _ALL, hidden)
-
-    return network
-
-
-def _activation(i: Importer, kind: str) -> Callable[[Value], Value]:
-    if kind == "swiglu":
-        return lambda gate: _gated(i, gate)
-    ops = {
-        "relu": Relu(), "gelu": Gelu("tanh"), "geglu": Gelu("tanh"), "silu": Swish(), "identity": Identity(),
-    }  # fmt: skip
-    if kind == "relu2":
-        return lambda x: i.emit(Mul(), *(2 * [i.emit(Relu(), x)]))
-    if kind not in ops:
-        raise i.fail(f"activation {kind!r} is not one of {', '.join((*ops, 'relu2', 'swiglu'))}")
-    return lambda x: i.emit(ops[kind], x)
-
-
-def _gated(i: Importer, gate: Value) -> Any:
-    """The gate of SwiGLU (Shazeer 2020): ``g * sigmoid(alpha * g)``, limited from above before or after."""
-    swish, limit = Swish(float(i.attr("activation_alpha", 1.0))), i.attr("swiglu_limit")
-    if limit is None:
-        return i.emit(swish, gate)
-    bound = scalar(i, float(limit), gate)
-    if i.attr("swiglu_limit_after_activation", 0):
-        return i.emit(Min(), i.emit(swish, gate), bound)
-    return i.emit(swish, i.emit(Min(), gate, bound))
-
-
-def _linear(i: Importer, x: Value) -> Value:
-    """The linear operand of SwiGLU: x within the limit, plus beta."""
-    beta, limit = float(i.attr("activation_beta", 0.0)), i.attr("swiglu_limit")
-    if limit is not None and np.isfinite(limit):
-        x = i.emit(Clip(-float(limit), float(limit)), x)
-    return x if beta == 0 else i.emit(Add(), x, scalar(i, beta, x))
-
-
-contribute(MatMul, MoE=ranked(_import))
+contribute(GroupedMatMul, MoE=ranked(_import))

@@ -1,16 +1,29 @@
-"""Import of ONNX Runtime's QMoE: a mixture of experts with quantized weights."""
+"""Import of ONNX Runtime's QMoE: a mixture of experts with quantized weights, each of which is a matrix
+multiplication of its own.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
-from graphwright.ops.contrib.common import contribute
-from graphwright.ops.contrib.moe import Layer, mixture, with_bias
+from graphwright.ops.contrib.attention import wide
+from graphwright.ops.contrib.common import added, contribute
+from graphwright.ops.contrib.mixture import Layer, Routes, features_of, network, outputs_of, routes, summed
+from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.non_zero import NonZero
 from graphwright.ops.core.ranked_import import ranked
+from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits, unpacked
 
+_Layers: TypeAlias = Callable[[int], Layer]
+"""The layer of each expert."""
 _MIN_BLOCK = 32
 
 
@@ -25,11 +38,19 @@ def _import(i: Importer) -> Value:
         raise i.fail(
             "the weights are packed for a GPU (weights_prepacked is 1)", "export the model for the CPU"
         )
-    return mixture(i, [_quantized(i, number) for number in (1, 2, 3)], i.optional(14))
+    to, layers = routes(i, i.optional(14)), [_quantized(i, number) for number in (1, 2, 3)]
+    return summed(i, to, [_outputs(i, to, expert, layers) for expert in range(to.experts)])
 
 
-def _quantized(i: Importer, number: int) -> Layer | None:
-    """The layer of the codes [experts, N, K * bits / 8]; None if it is absent.
+def _outputs(i: Importer, to: Routes, expert: int, layers: list[_Layers | None]) -> tuple[Value, Value]:
+    """The tokens that are routed to an expert, and its weighted outputs."""
+    is_chosen = i.emit(Equal(), to.chosen, i.const(np.array(expert)))
+    order = i.emit(Squeeze((0,)), i.emit(NonZero(), is_chosen))
+    return outputs_of(i, to, order, network(i, [layer and layer(expert) for layer in layers]))
+
+
+def _quantized(i: Importer, number: int) -> _Layers | None:
+    """The layers of the codes [experts, N, K * bits / 8]; None if they are absent.
 
     The scales are [experts, N, K / block], or [experts, N] for whole rows. The zero points are packed along
     the last axis of the scales.
@@ -58,9 +79,13 @@ def _quantized(i: Importer, number: int) -> Layer | None:
         if zeros is not None:
             points = unpacked(zeros[expert], bits)[..., : scales.shape[-1]]
             operands.append(i.const(_per_block(points, blocks)[features]))
-        return with_bias(i, i.emit(op, *operands), first + 2, expert, features)
+        y: Value = i.emit(op, *operands)
+        if i.optional(first + 2) is None:
+            return y
+        bias = i.emit(Gather(), features_of(i, first + 2, features), i.const(np.array(expert)))
+        return added(i, y, wide(i, bias))
 
-    return layer
+    return lambda expert: partial(layer, expert)
 
 
 def _constant(i: Importer, index: int, what: str) -> Array:

@@ -34,11 +34,11 @@ class Case:
 
     @property
     def flops(self) -> int:
-        """Of both products."""
+        """Floating-point operations of both products."""
         return 4 * self.heads * self.rows * self.rows * self.features
 
     def model(self) -> onnx.ModelProto:
-        """The graph, of q, k and v [1, rows, heads * features]."""
+        """The model; its inputs q, k and v are [1, rows, heads * features]."""
         wide = self.heads * self.features
         constants = [
             helper.make_tensor("split", TensorProto.INT64, [4], [1, self.rows, self.heads, self.features]),
@@ -75,7 +75,7 @@ CASES: Final = {
 
 
 def least(step: Callable[[], object], best: float, budget: float) -> float:
-    """The least processor time of a run, seconds."""
+    """Returns the shortest processor time of a run, in seconds."""
     end = time.process_time() + budget
     while time.process_time() < end:
         start = time.process_time()
@@ -85,7 +85,7 @@ def least(step: Callable[[], object], best: float, budget: float) -> float:
 
 
 def measure(case: Case) -> tuple[float, float]:
-    """Seconds of ours and of ONNX Runtime."""
+    """Returns the seconds of a run of graphwright and of ONNX Runtime."""
     model = case.model()
     rng = np.random.default_rng(0)
     shape = (1, case.rows, case.heads * case.features)

@@ -73,7 +73,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one model: milliseconds of a run in Python, and both ratios."""
+    """The figures of one model: milliseconds of a run in Python, and both ratios."""
 
     model: str
     threads: int
@@ -82,20 +82,20 @@ class Figures:
     runs: Ratio
 
     def row(self) -> str:
-        """Of a table in Markdown."""
+        """The row of the table in Markdown."""
         return (
             f"| `{self.model}` | {self.threads} | {self.python_ms:.3g} ms | {self.processes} | {self.runs} |"
         )
 
 
 def ratio_of(ratios: Iterable[float]) -> Ratio:
-    """The ratio that ``ratios`` are samples of."""
+    """The median and the quartiles of ``ratios``."""
     lower, middle, upper = statistics.quantiles(ratios, n=4)
     return Ratio(middle, lower, upper)
 
 
 def build(folder: Path) -> Path:
-    """The example."""
+    """Compiles the C example; returns the program."""
     program = folder / "classify"
     command = ["cc", "-O2", *compiler_flags(), str(EXAMPLE), "-o", str(program), *linker_flags()]
     subprocess.run(command, check=True)
@@ -120,18 +120,18 @@ class Pair:
         )
 
     def round(self, first: str) -> dict[str, float]:
-        """Milliseconds of a run of each."""
+        """Returns the milliseconds of a run in C and in Python."""
         return self.in_processes(self._runs, self._turn, first)
 
     def in_processes(self, runs: int, turn: float, first: str = "C") -> dict[str, float]:
-        """Of a process each that runs the model so many times."""
+        """As :meth:`round`, with ``runs`` runs in a new process for each."""
         limits = [str(runs), str(self._threads)]
         in_c = [self._program, str(self._package), str(self._raw), self._shape, *limits]
         in_python = [sys.executable, "-c", _IN_PYTHON, str(self._package), str(self._array), *limits]
         return in_turns({"C": in_c, "Python": in_python}, first, turn)
 
     def run_by_run(self) -> Iterator[float]:
-        """Ratios of two runs that follow one another in this process."""
+        """Yields the ratios of two runs in C and in Python that follow one another."""
         x, model = np.load(self._array), gw.load(self._package)
         library, opened, request = CDLL(str(LIBRARY_FOLDER / "libgraphwright.so")), c_void_p(), c_void_p()
         shape = (c_int64 * x.ndim)(*x.shape)
@@ -175,7 +175,7 @@ def _milliseconds(process: subprocess.Popen[str]) -> float:
 
 
 def figures(name: str, threads: int, rounds: int, program: Path, folder: Path) -> Figures:
-    """Both, in both ways."""
+    """Measures one model with new processes, and run by run."""
     pair = Pair(name, threads, program, folder)
     found = [pair.round(KINDS[number % 2]) for number in range(rounds)]
     processes = ratio_of(each["C"] / each["Python"] for each in found)

@@ -38,14 +38,14 @@ from graphwright.tools.measuring.bench import paired_ratio
 
 ROUNDS = 31
 SECONDS = 0.02
-"""Of a turn."""
+"""The length of a turn."""
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 FOLDER: Final = RESULTS / "calibration"
 Feeds = Mapping[str, Any]
 
 
 def sources(names: list[str]) -> dict[str, tuple[Callable[[], Any], Callable[[gw.Model], Feeds]]]:
-    """What is compiled by name, and what it is run on."""
+    """For each name, a function that gives the model, and one that gives its inputs."""
     found: dict[str, tuple[Callable[[], Any], Callable[[gw.Model], Feeds]]] = {}
     for name in names:
         if name in MODELS:
@@ -65,7 +65,7 @@ def _same(feeds: Callable[[], Feeds], _: gw.Model) -> Feeds:
 
 
 def tasks(model: gw.Model) -> list[tuple[str, ...]]:
-    """The kernels of a model's programs, in their order."""
+    """The kernels of the programs of a model, in order."""
     targets = [target for program in model.package.programs() for target in program.targets.values()]
     return [
         tuple(target.task_graph.kernels[t.kernel].symbol for t in target.task_graph.tasks)
@@ -105,7 +105,7 @@ def main(names: list[str], rates: str) -> None:
 
 
 def in_turns(runs: list[Callable[[], object]]) -> list[list[float]]:
-    """Nanoseconds of a run of each, by round; who begins changes from round to round."""
+    """Returns the nanoseconds of a run of each, by round; the first one changes from round to round."""
     counts = []
     for run in runs:
         run()

@@ -40,7 +40,7 @@ _OPERATORS: Final[Mapping[Code, Callable[[int, int], int]]] = {
 
 @dataclass(frozen=True)
 class Moved:
-    """A launch that only moves data: what kind of move, the nodes it stems from, and its neighbors."""
+    """A launch that only moves data: the kind of move, the nodes that it comes from, and its neighbors."""
 
     task: int
     kind: str
@@ -51,7 +51,7 @@ class Moved:
 
 
 def moves_of(model: gw.Model) -> list[Moved]:
-    """What only moves data in ``model``; symbolic sizes count as 1."""
+    """The launches of ``model`` that only move data; symbolic sizes count as 1."""
     return [m for target in _targets(model) for m in _moves(target.task_graph, _kernels(target.sources))]
 
 
@@ -88,7 +88,7 @@ def _moves(graph: TaskGraph, loops: Mapping[str, Kernel]) -> Iterator[Moved]:
 
 
 def _kind(graph: TaskGraph, task: Task, registers: Sequence[int], loops: Mapping[str, Kernel]) -> str | None:
-    """What kind of move ``task`` is; None if it computes."""
+    """The kind of move of ``task``; None if it computes."""
     if task.kind is TaskKind.COPY:
         return "copy"
     if task.kind is not TaskKind.LAUNCH:
@@ -108,7 +108,7 @@ def _kind(graph: TaskGraph, task: Task, registers: Sequence[int], loops: Mapping
 
 
 def _strided(names: Sequence[str], args: Sequence[int]) -> str:
-    """What a strided copy does to the order of elements, and which side has gaps."""
+    """The kind of a strided copy, by the order of elements and by the side that has gaps."""
     known = dict(zip(names, args, strict=True))
     axes = [(known[f"n{k}"], known[f"d{k}"], known[f"s{k}"]) for k in range(MAX_RANK) if known[f"n{k}"] != 1]
     source = [s for _, _, s in axes]
@@ -137,7 +137,7 @@ def _only_moves(kernel: Kernel) -> bool:
 def _bytes(
     graph: TaskGraph, task: Task, sources: Sequence[int], results: Sequence[int], registers: Sequence[int]
 ) -> int:
-    """Bytes read and written: of a part, the smaller of the buffers that it goes from and to."""
+    """Bytes read and written. A part has at most the bytes of the smaller of its two buffers."""
     if task.kind is TaskKind.COPY:
         return 2 * registers[task.args[0]]
     sizes = [max((registers[graph.buffers[b].size] for b in side), default=0) for side in (sources, results)]
@@ -150,7 +150,7 @@ def _bytes(
 def _names(
     graph: TaskGraph, order: Iterator[int] | range, buffers: Sequence[int], *, written: bool
 ) -> tuple[str, ...]:
-    """Kernels that last wrote, or next read, one of ``buffers``."""
+    """The kernels that last wrote, or next read, one of ``buffers``."""
     found: dict[str, None] = {}
     left = {b for b in buffers if graph.buffers[b].storage is not Storage.WEIGHT}
     for number in order:
@@ -175,7 +175,7 @@ def _fills_part(graph: TaskGraph, task: Task) -> bool:
 
 
 def _label(graph: TaskGraph, task: Task) -> str:
-    """The kernel, without the number of a generated one."""
+    """The name of the kernel, without the number of a generated one."""
     if task.kind is not TaskKind.LAUNCH:
         return task.kind.name.lower()
     ref = graph.kernels[task.kernel]
@@ -183,7 +183,7 @@ def _label(graph: TaskGraph, task: Task) -> str:
 
 
 def _registers(graph: TaskGraph) -> list[int]:
-    """What the shape program computes; sizes of inputs count as 1."""
+    """The values of the shape program; sizes of inputs count as 1."""
     values: list[int] = []
     for i in graph.shape:
         if i.code is Code.CONST:
@@ -196,7 +196,7 @@ def _registers(graph: TaskGraph) -> list[int]:
 
 
 def launches_of(model: gw.Model) -> int:
-    """All launches and copies of ``model``."""
+    """The number of launches and copies of ``model``."""
     return sum(len(target.task_graph.tasks) for target in _targets(model))
 
 

@@ -45,7 +45,7 @@ class Timed:
 
     @property
     def error(self) -> float:
-        """How many times off the prediction is."""
+        """The factor by which the prediction is too high or too low."""
         least, most = sorted((max(self.predicted, 1), max(self.measured, 1)))
         return most / least
 
@@ -103,12 +103,12 @@ def _model(name: str, isa: str | None) -> tuple[gw.Model, Mapping[str, Array]]:
 
 
 def family_of(symbol: str) -> str:
-    """``direct`` of ``gw_direct_planar_f32``: the kernel without what it works on."""
+    """The family of a kernel: ``direct`` for ``gw_direct_planar_f32``."""
     return re.sub(r"_(f32|f64|u8|i8|i32|planar|packed|rows|[a-z]*\d+)+$", "", symbol.removeprefix("gw_"))
 
 
 def names_of(given: Sequence[str]) -> list[str]:
-    """``given``, where ``all`` and ``ops`` stand for many."""
+    """The names in ``given``, with ``all`` and ``ops`` expanded."""
     groups = {"all": [name for name, zoo in MODELS.items() if zoo.cached_file().exists()], "ops": list(CASES)}
     return [name for each in given for name in groups.get(each, [each])]
 

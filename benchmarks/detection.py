@@ -99,7 +99,7 @@ def distinct(count: int) -> Case:
 
 
 def resized(mode: str, size: Sequence[int]) -> Case:
-    """The last axes to ``size``, as exporters write it; or all of them."""
+    """A Resize of the last axes to ``size``, as exporters write it, or of all axes."""
     nodes = [
         node("Shape", ["x"], ["own"], end=4 - len(size)),
         node("Concat", ["own", "size"], ["sizes"], axis=0),
@@ -141,7 +141,9 @@ def model_of(case: Case) -> onnx.ModelProto:
 
 
 def measure(case: Case, threads: int) -> tuple[float, float, int, int]:
-    """Microseconds of graphwright and of ONNX Runtime, rows of the first result, nodes that Python ran."""
+    """Returns microseconds of graphwright and of ONNX Runtime, rows of the first result, and nodes run in
+    Python.
+    """
     proto, feeds = model_of(case), case[2]
     clock = time.CLOCK_THREAD_CPUTIME_ID if threads == 1 else time.CLOCK_MONOTONIC
     with tempfile.TemporaryDirectory() as folder:

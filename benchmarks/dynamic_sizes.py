@@ -84,7 +84,7 @@ def _layer(k: int) -> str:
 
 
 def cases() -> Iterator[tuple[str, Callable[[], Source], list[Shapes]]]:
-    """Names, models and the shapes that each is measured at."""
+    """Names, models, and the shapes for which each is measured."""
     lengths: list[Shapes] = [{"x0": (1, s, HIDDEN), "mask": (1, 1, 1, s)} for s in LENGTHS]
     yield "encoder", encoder, lengths
     yield "ppocr_det", MODELS["ppocr_det"].path, [{"x": (1, 3, *each)} for each in IMAGES]
@@ -126,7 +126,7 @@ def compared(
 
 
 def least(model: gw.Model, feeds: Mapping[str, Any], runs: int) -> float:
-    """Processor seconds of the fastest of ``runs``."""
+    """Returns the processor seconds of the fastest of ``runs``."""
     times = []
     for _ in range(runs):
         start = time.thread_time_ns()

@@ -38,7 +38,7 @@ def memory_plan(package: Path, feeds: Mapping[str, Array], threads: int) -> dict
 
 @dataclass(frozen=True)
 class Work:
-    """What a model must do at its default sizes."""
+    """The work of a model at its default sizes."""
 
     flops: int
     """Multiplications and additions of convolutions, matrix products and recurrent layers, done directly."""
@@ -47,7 +47,9 @@ class Work:
 
 
 def work(model: DevModel) -> Work:
-    """The least that any engine must compute and touch; Winograd's convolutions compute less."""
+    """The arithmetic and memory traffic that every engine needs at least; only Winograd convolutions compute
+    less.
+    """
     module = shaped(model)
     constants = {node.op.value for node in module.walk() if isinstance(node.op, Constant)}
     values = [module.constants[ref].nbytes for ref in constants]
@@ -81,12 +83,12 @@ def _operations(node: Node) -> int:
 
 
 def numbers(dims: Sequence[Dim]) -> tuple[int, ...]:
-    """``dims``, all of which must be numbers."""
+    """``dims`` as integers; raises if one is symbolic."""
     if any(not isinstance(dim, int) for dim in dims):
         raise ValueError(f"{dims} are not all known")
     return tuple(dim for dim in dims if isinstance(dim, int))
 
 
 def sizes(value: Value) -> tuple[int, ...]:
-    """Its dims, which must be numbers."""
+    """The dims of a value as integers; raises if one is symbolic."""
     return numbers(value.type.dims)

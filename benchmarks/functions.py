@@ -61,7 +61,7 @@ _NUMBERS = {
 
 
 def layer() -> onnx.FunctionProto:
-    """``y`` of ``x`` and the weights."""
+    """The layer as an ONNX function of ``x`` and the weights."""
     nodes = [
         helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
         for name, value in _NUMBERS.items()
@@ -105,7 +105,7 @@ def chain(calls: int, width: int) -> onnx.ModelProto:
 
 
 def operands(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Array]]:
-    """``model`` with its weights as inputs, and these."""
+    """``model`` with its weights as inputs, and the weights."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     weights = list(made.graph.initializer)
@@ -116,7 +116,7 @@ def operands(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Array]]:
 
 
 def least(*calls: Callable[[], object]) -> list[float]:
-    """Microseconds of each of ``calls``, which take turns."""
+    """Returns the least microseconds of each of ``calls``, which take turns."""
     best = [float("inf")] * len(calls)
     for _ in range(ROUNDS):
         for k, call in enumerate(calls):
@@ -127,7 +127,7 @@ def least(*calls: Callable[[], object]) -> list[float]:
 
 
 def show_calls(counts: Sequence[int], width: int) -> None:
-    """A row for each number of calls."""
+    """Prints a row for each number of calls."""
     print(f"{'calls':>5} {'compile s':>10} {'file KiB without weights':>25} {'generated kernels':>18}")
     with tempfile.TemporaryDirectory() as folder:
         for count in counts:
@@ -148,7 +148,7 @@ def show_calls(counts: Sequence[int], width: int) -> None:
 
 
 def show_operands(width: int) -> None:
-    """A run of one layer both ways."""
+    """Prints the times of a run of one layer with constant weights and with weights as operands."""
     source = chain(1, width)
     shared, weights = operands(source)
     x = np.random.default_rng(1).standard_normal((ROWS, width)).astype(np.float32)
@@ -158,7 +158,7 @@ def show_operands(width: int) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -57,12 +57,14 @@ def small_cnn() -> Module:
 
 
 def image(batch: int, size: int) -> Array:
-    """A feed."""
+    """An input of the model."""
     return np.random.default_rng(1).standard_normal((batch, 3, size, size)).astype(np.float32)
 
 
 def switch_cost(run: Callable[[int], object]) -> tuple[float, float, float]:
-    """Microseconds of thread time: the first alone, the second alone, and what taking turns adds to a run."""
+    """Returns microseconds of thread time: the first alone, the second alone, and the cost of a switch per
+    run.
+    """
     alone: list[list[float]] = [[], []]
     added = []
     for _ in range(ROUNDS):
@@ -122,7 +124,9 @@ def show_sizes(counts: Sequence[int], size: int) -> None:
 
 
 def round_cost(model: gw.Model, feeds: Sequence[Array]) -> float:
-    """Microseconds of thread time that a run takes more behind one of another gear: means of least times."""
+    """Returns the microseconds that a run takes longer after a run of another gear: means of least thread
+    times.
+    """
 
     def run(which: int) -> object:
         return model(feeds[which])
@@ -145,7 +149,7 @@ def _load_seconds(path: Path) -> float:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

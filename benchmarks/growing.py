@@ -18,7 +18,7 @@ FLOAT = TensorProto.FLOAT
 
 
 class Draft:
-    """Nodes one behind the other, and random weights for them."""
+    """A chain of nodes, with random weights."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -37,7 +37,7 @@ class Draft:
         return self.constant(array)
 
     def constant(self, value: Any) -> str:
-        """Add a tensor."""
+        """Add a tensor; the name of the constant."""
         name = f"constant_{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(np.asarray(value), name))
         return name
@@ -144,7 +144,7 @@ def dynamic_sizes(count: int) -> onnx.ModelProto:
 
 
 def choices(count: int) -> onnx.ModelProto:
-    """Ifs one behind the other, each decided by the elements: a reduction, a comparison, and two branches."""
+    """Ifs in a row, each decided by elements: a reduction, a comparison, and two branches."""
     draft, x = Draft(), "x"
     limit = draft.constant(np.float32(0.5))
     for k in range(-(-count // 6)):
@@ -162,7 +162,7 @@ def choices(count: int) -> onnx.ModelProto:
 
 
 def branches(depth: int) -> onnx.ModelProto:
-    """Ifs inside of each other; protobuf allows about 30."""
+    """Nested Ifs; protobuf allows about 30."""
     inner: onnx.GraphProto | None = None
     for k in reversed(range(depth)):
         nodes = [helper.make_node("Relu", [f"a{k - 1}" if k else "x"], [f"a{k}"], name=f"relu_{k}")]
@@ -180,7 +180,7 @@ def branches(depth: int) -> onnx.ModelProto:
 
 
 def loops(depth: int) -> onnx.ModelProto:
-    """Loops inside of each other, each carrying the same value."""
+    """Nested loops, each carrying the same value."""
     inner: onnx.GraphProto | None = None
     for k in reversed(range(depth)):
         nodes = [helper.make_node("Tanh" if k % 2 else "Relu", [f"x{k}"], [f"a{k}"], name=f"op_{k}")]

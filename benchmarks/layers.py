@@ -58,18 +58,18 @@ class Layer:
 
     @property
     def name(self) -> str:
-        """The op, the shapes, and those attributes that say something."""
+        """The op, the shapes, and the attributes that are set."""
         said = [f"{key}={value}" for key, value in self.attributes if value]
         return " ".join([self.op, *("x".join(map(str, shape)) for shape in (self.x, self.w)), *said])
 
     @property
     def work(self) -> Work:
-        """f32, each operand once."""
+        """The work in f32; each operand is read once."""
         depth = prod(self.w[1:]) if self.op == "Conv" else self.x[-1]
         return Work(2 * prod(self.y) * depth, 4 * (prod(self.x) + prod(self.w) + prod(self.y)))
 
     def feeds(self) -> dict[str, Any]:
-        """Seeded inputs."""
+        """Random inputs with a fixed seed."""
         generator = np.random.default_rng(0)
         made = {"x": generator.standard_normal(self.x, np.float32)}
         return made if self.weights else made | {"w": generator.standard_normal(self.w, np.float32)}
@@ -141,7 +141,7 @@ SUITES: Final[dict[str, Callable[[], list[Layer]]]] = {
 
 
 def measure_layer(layer: Layer, peers: Sequence[str], threads: int, rounds: int) -> dict[str, Any]:
-    """One layer's entry: times in ns, ratios, the limit and each engine's share of it."""
+    """The results for one layer: times in ns, ratios, the limit, and each engine's share of it."""
     roofline, refused = Roofline(layer.work, threads), dict[str, str]()
     with tempfile.TemporaryDirectory() as folder:
         source, packed = Path(folder) / "layer.onnx", Path(folder) / "layer.om"
@@ -167,7 +167,9 @@ def measure_layer(layer: Layer, peers: Sequence[str], threads: int, rounds: int)
 
 
 def geometric_means(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Of the peers' ratios, and of graphwright's share of the limit, over all layers alike."""
+    """The geometric means of the peers' ratios and of graphwright's share of the limit; all layers count
+    equally.
+    """
     peers = sorted({peer for entry in entries for peer in entry["ratios"]})
     means = {
         peer: statistics.geometric_mean(e["ratios"][peer]["median"] for e in entries if peer in e["ratios"])
@@ -178,7 +180,7 @@ def geometric_means(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def line(entry: Mapping[str, Any]) -> str:
-    """One line for the terminal."""
+    """The line for the terminal."""
     own, limits = entry["median_ns"][OURS], entry["roofline"]
     ratios = [f"{peer} {found['median']:5.2f} x" for peer, found in entry["ratios"].items()]
     share = f"{limits['shares'][OURS]['median']:4.0%} of the limit"

@@ -36,7 +36,7 @@ def copy_gbps(size: int, isa: Isa, repeats: int = 3) -> float:
 
 
 def main() -> None:
-    """Print what was measured next to the table that costs are predicted with."""
+    """Print the measured rates next to those of the cost model."""
     for isa in ISAS.values():
         table = isa.machine
         print(f"{isa.name}  f32 GFLOP/s {fma_gflops(isa):5.0f}  table {table.f32_gflops}")

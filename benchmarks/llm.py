@@ -44,7 +44,7 @@ CALLS, ROUND_SECONDS = 4, 1.0
 BLOCKS: Final = {"int8": 128, "int4": 64}
 """Weights that share a scale."""
 BITS: Final = {"f32": 32, "bf16": 16, "int8": 8.25, "int4": 4.5}
-"""Of a weight, scales included."""
+"""Bits per weight, including scales."""
 SHOWN: Final = ("tokens", "threads", "median_ms", "of_limit", "ratios", "errors")
 PACKAGES: Final = ("openvino", "onnxruntime", "llama-cpp-python")
 OURS: Final = "graphwright"
@@ -147,7 +147,7 @@ class Products(nn.Module):
 
 @dataclass(frozen=True)
 class Task:
-    """What engines are to compute: the layer on tokens ``x``, behind ``past``, cached keys and values."""
+    """The task of an engine: the layer on tokens ``x``, after the cached keys and values ``past``."""
 
     layer: Layer
     bits: str
@@ -159,7 +159,7 @@ class Task:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the module, in PyTorch."""
+        """The dtype of the module in PyTorch."""
         return torch.bfloat16 if self.bits == "bf16" else torch.float32
 
     def module(self) -> Layer:
@@ -167,7 +167,7 @@ class Task:
         return self.layer if self.dtype == torch.float32 else copy.deepcopy(self.layer).to(self.dtype)
 
     def call(self, run: Callable[..., torch.Tensor]) -> Call:
-        """``run`` without gradients."""
+        """A call of ``run`` without gradients."""
         x = self.x.to(self.dtype)
 
         def called() -> torch.Tensor:
@@ -202,7 +202,7 @@ def _quantize(file: Path, bits: int) -> None:
 
 
 def ours(task: Task) -> Call:
-    """graphwright, on the module in PyTorch."""
+    """graphwright on the PyTorch module."""
     options: dict[str, Any] = {"threads": task.threads}
     if task.bits in BLOCKS:
         options["weights"] = task.bits
@@ -210,12 +210,12 @@ def ours(task: Task) -> Call:
 
 
 def eager(task: Task) -> Call | None:
-    """PyTorch itself; without weights of few bits."""
+    """PyTorch in eager mode; None for quantized weights."""
     return None if task.bits in BLOCKS else task.call(task.module())
 
 
 def inductor(task: Task) -> Call | None:
-    """With frozen parameters; without weights of few bits."""
+    """Inductor with frozen parameters; None for quantized weights."""
     if task.bits in BLOCKS:
         return None
     torch._inductor.config.freezing = True
@@ -223,7 +223,7 @@ def inductor(task: Task) -> Call | None:
 
 
 def onnxruntime(task: Task) -> Call | None:
-    """On the ONNX file; it has no bf16 on CPUs."""
+    """ONNX Runtime on the ONNX file; None for bf16, which it lacks on CPUs."""
     if task.bits == "bf16":
         return None
     import onnxruntime as ort
@@ -236,7 +236,7 @@ def onnxruntime(task: Task) -> Call | None:
 
 
 def openvino(task: Task) -> Call:
-    """On the ONNX file."""
+    """OpenVINO on the ONNX file."""
     import openvino as ov
 
     file, feeds = task.exported()
@@ -247,7 +247,7 @@ def openvino(task: Task) -> Call:
 
 
 def llama(task: Task) -> Call:
-    """llama.cpp, whose result is normed."""
+    """llama.cpp, whose result is normalized."""
     from benchmarks.llama_cpp_peer import Llama, write
 
     layer, file = task.layer, task.folder / "layer.gguf"
@@ -315,7 +315,7 @@ def _error(made: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def _limit(layer: Layer, bits: str, count: int, threads: int) -> Callable[[], float]:
-    """Seconds that the weights take to read, or that the products take alone."""
+    """The limit in seconds: reading the weights for one token, or the products alone for several."""
     if count == 1:
         weights = int(sum(each.numel() for each in layer.parameters()) * BITS[bits] / 8)
         roofline = Roofline(Work(0, weights), threads)

@@ -94,7 +94,7 @@ def sums(size: int, runs: int) -> Case:
 
 
 def until(size: int, runs: int) -> Case:
-    """Ends where the largest number is above a bound, which it is not before ``runs``."""
+    """A loop of ``runs`` iterations, whose condition compares the largest number with a bound."""
     steps = [("Add", "h x", "a"), ("Mul", "a w", "b"), ("Relu", "b", "g"), ("Identity", "g", "row")]
     steps += [("ReduceMax", "g", "top"), ("Reshape", "top one", "most"), ("Less", "most bound", "go")]
     inner = body(steps, [info("h", size)], ["g", "row"], conditional=True)
@@ -117,7 +117,7 @@ def normal(*shape: int) -> Array:
 
 
 def measure(case: Case, runs: int) -> list[float]:
-    """Microseconds of a run of the body, of graphwright and of ONNX Runtime."""
+    """Returns the microseconds of one iteration in graphwright and in ONNX Runtime."""
     graph, feeds = case
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     with tempfile.TemporaryDirectory() as folder:

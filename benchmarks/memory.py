@@ -32,7 +32,7 @@ HEADER = """\
 
 
 def row(name: str, variant: str, threads: int, folder: Path) -> str:
-    """One line of the table."""
+    """Measures a model; the line of the table."""
     source, feeds = MODELS[name].path(), MODELS[name].feeds(variant)
     package = folder / f"{name}.om"
     model = gw.compile(str(source))
@@ -53,7 +53,7 @@ def row(name: str, variant: str, threads: int, folder: Path) -> str:
 
 
 def _arena(model: gw.Model, feeds: Mapping[str, Array], threads: int) -> str:
-    """MiB of the arena, of what is live at most, and their quotient."""
+    """The MiB of the arena and of the peak of live bytes, and their quotient."""
     if not isinstance(model.executor, Cpu):  # compiled for the shapes of each feed
         return "- | - | -"
     used = model.memory({name: array.shape for name, array in feeds.items()}, threads=threads)

@@ -32,7 +32,7 @@ ROUNDS: Final = 3
 
 @dataclass(frozen=True)
 class Row:
-    """One model; sizes in bytes."""
+    """The prediction and the measurement for one model, in bytes."""
 
     model: str
     threads: int
@@ -43,7 +43,7 @@ class Row:
 
     @property
     def off(self) -> float:
-        """By how much the prediction is above what was measured."""
+        """The relative error of the prediction; positive if it is too high."""
         return self.predicted / self.measured - 1
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Row:
         return f"{self.model:24} {shown}  {100 * self.off:+5.1f} %"
 
     def as_json(self) -> dict[str, Any]:
-        """All fields, and what is off."""
+        """The row for JSON: all fields and the relative error."""
         return {**vars(self), "off": round(self.off, 4)}
 
 
@@ -74,7 +74,7 @@ def measured(model: DevModel, threads: int) -> Row:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     command = argparse.ArgumentParser(
         prog="python -m benchmarks.memory_prediction",
         description=__doc__,

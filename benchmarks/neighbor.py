@@ -13,7 +13,7 @@ from graphwright.tools.machine import die_with_parent
 
 @contextmanager
 def busy(core: int) -> Iterator[None]:
-    """Something else computes on ``core`` meanwhile."""
+    """Keeps ``core`` busy with another process during a ``with`` block."""
     command = [sys.executable, "-m", "benchmarks.neighbor", str(core)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)

@@ -52,8 +52,8 @@ print(peak() - before)
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one model: milliseconds, the library's time over those of the others, MiB, seconds; the largest
-    difference of results, relative.
+    """The figures of one model: milliseconds, the library's time over those of the others, MiB, seconds, and
+    the largest difference of results, relative.
     """
 
     model: str
@@ -90,21 +90,21 @@ def _text(found: Ratio) -> str:
 
 
 def peak_mib(model: Path, feeds: Path, threads: int, library: Path | None = None) -> float:
-    """Of one run in a process of its own."""
+    """The peak memory of one run in a process of its own, in MiB."""
     command = [sys.executable, "-c", _ONE_RUN, str(model), str(feeds), str(threads)]
     command += [str(library)] if library is not None else []
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout) / 1024
 
 
 def difference(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float:
-    """The largest, relative to the largest element."""
+    """The largest difference, relative to the largest element."""
     wide = [(ours[name].astype(np.float64), array.astype(np.float64)) for name, array in theirs.items()]
     pairs = [(a, b) for a, b in wide if a.size]
     return max((float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)) for a, b in pairs), default=0.0)
 
 
 def write_library(model: Path, fused: Path) -> float:
-    """Run the command, with a cache of kernels of its own; the seconds that it takes."""
+    """Runs ``graph-autofusion`` with an empty kernel cache; returns the seconds that it takes."""
     with tempfile.TemporaryDirectory() as cache:
         begin = time.perf_counter()
         subprocess.run(
@@ -118,7 +118,7 @@ def write_library(model: Path, fused: Path) -> float:
 
 
 def figures(name: str, threads: int, rounds: int, folder: Path) -> Figures:
-    """Of the model called ``name``."""
+    """Measures the model ``name``."""
     model, fused, compiled = MODELS[name].path(), folder / f"{name}.onnx", folder / f"{name}.om"
     library, arrays, feeds = folder / f"{name}.onnx.so", folder / "feeds.npz", MODELS[name].feeds()
     np.savez(arrays, **feeds)  # type: ignore[arg-type]  # no input is called allow_pickle
@@ -146,7 +146,7 @@ def figures(name: str, threads: int, rounds: int, folder: Path) -> Figures:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -168,7 +168,7 @@ def main() -> None:
 
 
 def report(found: Sequence[Figures]) -> None:
-    """All models together."""
+    """Prints the summary of all models."""
     for name in ("plain", "graphwright"):
         ratios = [getattr(each, f"compared_with_{name}").median for each in found]
         print(f"library / {name}: geometric mean {geometric_mean(ratios):.3f}, at most {max(ratios):.3f}")

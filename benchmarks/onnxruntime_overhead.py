@@ -41,7 +41,7 @@ OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid(FUNCTION_DOMAIN, 1)]
 
 
 def own_nodes(x: str, y: str) -> list[onnx.NodeProto]:
-    """The program in ONNX's operators."""
+    """The program as nodes of ONNX."""
     one = helper.make_tensor(f"{y}_1", onnx.TensorProto.FLOAT, [], [1.0])
     return [
         helper.make_node("Constant", [], [f"{y}_one"], value=one),
@@ -52,7 +52,7 @@ def own_nodes(x: str, y: str) -> list[onnx.NodeProto]:
 
 
 def chain(size: int, length: int, nodes: Callable[[str, str], list[onnx.NodeProto]]) -> onnx.ModelProto:
-    """``length`` times ``nodes``, each on the result of the one before."""
+    """A model that applies ``nodes`` ``length`` times."""
     names = ["x", *(f"t{k}" for k in range(length - 1)), "y"]
     made = [node for x, y in pairwise(names) for node in nodes(x, y)]
     ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, size]) for name in "xy"]
@@ -61,7 +61,7 @@ def chain(size: int, length: int, nodes: Callable[[str, str], list[onnx.NodeProt
 
 
 def session(model: onnx.ModelProto, library: Path | None = None) -> ort.InferenceSession:
-    """On one thread."""
+    """A session on one thread."""
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     if library is not None:
@@ -70,7 +70,7 @@ def session(model: onnx.ModelProto, library: Path | None = None) -> ort.Inferenc
 
 
 def times(runs: Sequence[Callable[[], object]], rounds: int) -> Array:
-    """Microseconds of each of ``runs``, which take turns, in each round."""
+    """Returns the microseconds of each of ``runs`` in each round; they take turns."""
     taken = np.empty((rounds, len(runs)))
     for row in taken:
         for k, run in enumerate(runs):
@@ -82,8 +82,8 @@ def times(runs: Sequence[Callable[[], object]], rounds: int) -> Array:
 
 @dataclass(frozen=True)
 class Overhead:
-    """Of a row of ``size`` elements, in microseconds: a node of the library, one of ONNX Runtime's own, a run
-    of graphwright; the quartiles of what the first takes beyond the last.
+    """The microseconds for a row of ``size`` elements: a node of the library, one of ONNX Runtime's own, a
+    run of graphwright; and the quartiles of the first less the last.
     """
 
     size: int
@@ -105,7 +105,7 @@ HEAD = f"{'elements':>8} {'node':>9} {'plain':>9} {'gw run':>9} {'node - gw':>9}
 
 
 def overhead(size: int, rounds: int, folder: Path) -> Overhead:
-    """Of a row of ``size`` elements."""
+    """Measures rows of ``size`` elements."""
     source = chain(size, 1, own_nodes)
     fused = autofuse(source, Request(library=True))
     assert fused.operator_library is not None
@@ -134,7 +134,7 @@ def overhead(size: int, rounds: int, folder: Path) -> Overhead:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

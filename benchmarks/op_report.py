@@ -32,7 +32,7 @@ def read_entries(folder: Path = RESULTS / "ops") -> dict[int, Entries]:
 
 
 def families_table(entries: Mapping[int, Entries]) -> str:
-    """Cases, geometric mean and how many are slower than a peer, of each family."""
+    """For each family: the number of cases, the geometric mean, and how many are slower than a peer."""
     names = dict.fromkeys(entry["family"] for found in entries.values() for entry in found)
     head = ["family", "cases"]
     for threads in entries:

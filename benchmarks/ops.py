@@ -44,7 +44,7 @@ LIMIT: Final = 1.05
 
 @dataclass
 class Engines:
-    """A process for each engine, started when it is wanted and again after it ended."""
+    """A process for each engine, started when it is first needed, and again if it ended."""
 
     names: Sequence[str]
     threads: int
@@ -55,7 +55,7 @@ class Engines:
         self._workers: dict[str, Worker] = {}
 
     def load(self, engine: str, model: Path, case: Case) -> tuple[Worker, list[Array]]:
-        """Its worker, with ``model`` loaded, and the model's results. Raises EngineError."""
+        """The engine's worker with ``model`` loaded, and the results of the model. Raises EngineError."""
         if engine not in self._workers:
             options = gw.CompileOptions(threads=self.threads)
             self._workers[engine] = self.stack.enter_context(worker_process(engine, options))
@@ -70,7 +70,9 @@ class Engines:
 
 
 def measure_case(case: Case, engines: Engines, rounds: int) -> dict[str, Any]:
-    """One case's entry: times in ns, ratios to each peer and to the best, and how far results are apart."""
+    """The results for one case: times in ns, ratios to each peer and the best one, and differences of
+    results.
+    """
     workers, results, refused = {}, {}, {}
     files = _files(case, engines.folder)
     for engine in (OURS, *engines.names):
@@ -98,7 +100,7 @@ def measure_case(case: Case, engines: Engines, rounds: int) -> dict[str, Any]:
 
 
 def _files(case: Case, folder: Path) -> tuple[Path, Path]:
-    """The ONNX file, and graphwright's."""
+    """The ONNX file and the package."""
     source, packed = folder / "case.onnx", folder / "case.om"
     onnx.save(case.model(), source)
     gw.compile(source).save(packed)
@@ -106,12 +108,12 @@ def _files(case: Case, folder: Path) -> tuple[Path, Path]:
 
 
 def _times(worker: Worker, threads: int) -> list[float]:
-    """Of each round, in ns."""
+    """The time of each round, in ns."""
     return worker.measured.processor if threads == 1 else worker.measured.round_medians
 
 
 def difference(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
-    """The largest one as a part of the largest number; infinite where shapes or dtypes are not the same."""
+    """The largest difference, relative to the largest element; infinite if shapes or dtypes differ."""
     if [(a.dtype, a.shape) for a in ours] != [(b.dtype, b.shape) for b in theirs]:
         return float("inf")
     return max((_apart(a, b) for a, b in zip(ours, theirs, strict=True) if a.size), default=0.0)
@@ -140,7 +142,7 @@ def summary(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def line(entry: Mapping[str, Any]) -> str:
-    """One line for the terminal."""
+    """The line for the terminal."""
     times = entry["median_ns"]
     peers = [f"{peer} {times[peer] / 1e3:10.1f}" for peer in times if peer != OURS]
     apart = min(entry["differs"].values(), default=0)
@@ -150,7 +152,7 @@ def line(entry: Mapping[str, Any]) -> str:
 
 
 def run(cases: Sequence[Case], peers: Sequence[str], threads: int, rounds: int) -> Iterator[dict[str, Any]]:
-    """The entries of ``cases``; what graphwright refuses is printed and left out."""
+    """The results for ``cases``; cases that graphwright rejects are printed and left out."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         engines = Engines(peers, threads, Path(folder), stack)
         for case in cases:
@@ -161,7 +163,9 @@ def run(cases: Sequence[Case], peers: Sequence[str], threads: int, rounds: int) 
 
 
 def selected(names: Sequence[str], families: Sequence[str], slower: Mapping[str, float]) -> list[Case]:
-    """Cases with one of ``names`` in theirs, of ``families`` and in ``slower``; an empty one takes all."""
+    """Cases whose names contain one of ``names``, of ``families`` and in ``slower``; an empty filter takes
+    all.
+    """
     return [
         case
         for case in CASES.values()

@@ -40,7 +40,7 @@ CHECKED: Final = 16
 
 @dataclass(frozen=True)
 class Case:
-    """One product."""
+    """A product with quantized weights."""
 
     k: int
     n: int
@@ -103,14 +103,14 @@ def session(model: onnx.ModelProto | str) -> onnxruntime.InferenceSession:
 
 
 def timed(step: Callable[[], object]) -> float:
-    """Seconds of this process, all threads."""
+    """Returns the processor seconds of ``step`` in all threads."""
     start = time.process_time()
     step()
     return time.process_time() - start
 
 
 def measure(case: Case, rows: list[int]) -> None:
-    """Print what one case gives for each number of rows."""
+    """Prints the results of one case for each number of rows."""
     own = {level: gw.compile(case.model(level), options=Options(threads=1)) for level in LEVELS}
     assert all(model.stats()["host_calls"] == 0 for model in own.values())
     peers = {level: session(case.model(level)) for level in LEVELS}
@@ -128,7 +128,7 @@ def measure(case: Case, rows: list[int]) -> None:
 
 
 def taken_in_turns(own: Callable[[], object], peer: Callable[[], object]) -> list[tuple[float, float]]:
-    """Seconds of ours and of the peer's runs."""
+    """Returns the seconds of runs of graphwright and of the peer, in turns."""
     own(), peer()
     pairs: list[tuple[float, float]] = []
     end = time.process_time() + SECONDS / len(LEVELS)
@@ -138,12 +138,12 @@ def taken_in_turns(own: Callable[[], object], peer: Callable[[], object]) -> lis
 
 
 def error(actual: Any, expected: Any) -> str:
-    """The largest of the first rows, as a part of the largest number."""
+    """The largest error of the first rows, relative to the largest element."""
     return f"{np.abs(actual[:CHECKED] - expected).max() / np.abs(expected).max():.0e}"
 
 
 def resident(engine: str, file: str, k: int) -> None:
-    """Print the KiB that loading and running takes in this process, at most."""
+    """Prints the peak KiB of loading and running in this process."""
     x = np.ones((1, k), np.float32)
     Path("/proc/self/clear_refs").write_text("5")  # the most so far is what there is now
     before = most_resident()
@@ -155,7 +155,7 @@ def resident(engine: str, file: str, k: int) -> None:
 
 
 def most_resident() -> int:
-    """KiB."""
+    """The peak resident memory of this process, in KiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 

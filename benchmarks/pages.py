@@ -14,12 +14,12 @@ class Part(NamedTuple):
 
     @property
     def begin(self) -> str:
-        """The mark before it."""
+        """The mark before the part."""
         return f"<!-- {self.name}: written by {self.command} -->"
 
     @property
     def end(self) -> str:
-        """The mark behind it."""
+        """The mark after the part."""
         return f"<!-- end of {self.name} -->"
 
     def filled(self, page: str, text: str) -> str:
@@ -38,5 +38,5 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[in
 
 
 def threads_text(threads: int) -> str:
-    """``2 threads``."""
+    """The number of threads as text: ``2 threads``."""
     return f"{threads} thread{'s' * (threads > 1)}"

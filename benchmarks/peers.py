@@ -34,7 +34,7 @@ def compare(
     neighbor: bool = False,
     round_seconds: float = ROUND_SECONDS,
 ) -> dict[str, Any]:
-    """Compile and measure one model at its default sizes; what a results file holds."""
+    """Compiles and measures one model at its default sizes; returns the contents of the results file."""
     feeds, roofline = model.feeds(), Roofline(work(model), threads)
     refused = {peer: reason for peer in peers if (reason := _obstacle(peer, model))}
     core = usable_cores(threads)[0]
@@ -60,7 +60,7 @@ def compare(
 
 
 def _obstacle(peer: str, model: DevModel) -> str:
-    """Why ``peer`` need not be asked; empty if it may be able to run the model."""
+    """The reason why ``peer`` cannot run the model; empty if it may be able to."""
     if not is_installed(peer):
         return f"{ENGINES[peer].package} is not installed"
     if ENGINES[peer].suffix not in model.suffixes:
@@ -69,7 +69,7 @@ def _obstacle(peer: str, model: DevModel) -> str:
 
 
 def summary(made: dict[str, Any]) -> str:
-    """One line for the terminal."""
+    """The line for the terminal."""
     engines, limits = made["engines"], made["roofline"]
     texts = [f"{OURS} {engines[OURS]['median_ns'] / 1e6:.3g} ms"]
     for peer, found in made["ratios"].items():

@@ -30,13 +30,13 @@ Run = Callable[[Feeds], list[Any]]
 
 
 def own(path: Path, precision: str) -> Run:
-    """graphwright on one thread."""
+    """Returns a run of graphwright on one thread."""
     model = gw.compile(path, options={"threads": 1, "precision": precision})
     return lambda feeds: list(model.run(dict(feeds)).values())
 
 
 def openvino(path: Path) -> Run:
-    """OpenVINO in bf16."""
+    """Returns a run of OpenVINO in bf16."""
     import openvino as ov
 
     settings = {
@@ -47,7 +47,7 @@ def openvino(path: Path) -> Run:
 
 
 def inductor(path: Path) -> Run:
-    """Inductor with freezing, of the exported program in bf16."""
+    """Returns a run of Inductor with freezing, on the exported program in bf16."""
     import torch
     import torch._inductor.config as config
 
@@ -67,7 +67,7 @@ def inductor(path: Path) -> Run:
 
 
 def clocked(run: Run, feeds: Feeds) -> float:
-    """Processor time of a run, in milliseconds."""
+    """Returns the processor time of a run, in milliseconds."""
     start = time.process_time()
     run(feeds)
     return 1e3 * (time.process_time() - start)

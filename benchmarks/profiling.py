@@ -55,7 +55,7 @@ for line in sys.stdin:
 
 
 def least(run: Callable[[], object], runs: int, threads: int) -> int:
-    """Nanoseconds of the fastest of ``runs``."""
+    """Returns the nanoseconds of the fastest of ``runs``."""
     clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
     times = []
     for _ in range(runs):
@@ -66,7 +66,7 @@ def least(run: Callable[[], object], runs: int, threads: int) -> int:
 
 
 def cost_when_on(model: gw.Model, feeds: Any, threads: int, rounds: int) -> dict[str, Any]:
-    """Times with a profile over times without, and how much of the runs' time the table's rows are."""
+    """The ratio of times with and without a profile, and the share of the time that the table explains."""
     runs = max(1, int(SECONDS * 1e9 / least(lambda: model.run(feeds), 3, threads)))
     on: list[float] = []
     off: list[float] = []
@@ -88,7 +88,7 @@ def cost_when_on(model: gw.Model, feeds: Any, threads: int, rounds: int) -> dict
 
 
 def cost_when_off(package: Path, feeds: Path, threads: int, before: str, rounds: int) -> dict[str, Any]:
-    """Times of this code over those of the Python ``before``, without a recording."""
+    """The ratio of times of this code and of the Python ``before``, without a recording."""
     command = [WORKER, str(package), str(feeds), str(threads)]
     workers = [
         subprocess.Popen([python, "-c", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

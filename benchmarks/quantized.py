@@ -50,7 +50,7 @@ class Draft:
         self.constants: list[Any] = []
 
     def weight(self, *shape: int, reach: int = 1) -> str:
-        """Normal numbers whose sums of ``reach`` have unit variance."""
+        """Normal numbers; a sum of ``reach`` of them has unit variance."""
         array = (self.rng.standard_normal(shape) / reach**0.5).astype(np.float32)
         self.constants.append(numpy_helper.from_array(array, f"w{len(self.constants)}"))
         return str(self.constants[-1].name)
@@ -72,7 +72,7 @@ class Draft:
 
 
 def images() -> onnx.ModelProto:
-    """A ResNet of bottlenecks."""
+    """A ResNet with bottleneck blocks."""
     d, cin = Draft((1, 3, 224, 224)), 64
     x = d.add("Relu", d.conv("x", 3, cin, 7, 2))
     x = d.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
@@ -114,7 +114,7 @@ class Samples(CalibrationDataReader):  # type: ignore[misc]  # ONNX Runtime has 
 
 
 def static(model: onnx.ModelProto, feeds: Callable[[int], Feeds], **how: Any) -> onnx.ModelProto:
-    """Quantized with ranges from :class:`Samples`; weights by channel."""
+    """Quantizes statically, with ranges from :class:`Samples` and weights per channel."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         quantization.quantize_static(model, path, Samples(feeds), per_channel=True, **how)
@@ -122,7 +122,7 @@ def static(model: onnx.ModelProto, feeds: Callable[[int], Feeds], **how: Any) ->
 
 
 def dynamic(model: onnx.ModelProto, _feeds: Callable[[int], Feeds]) -> onnx.ModelProto:
-    """Quantized with ranges of each run."""
+    """Quantizes dynamically, with the ranges of each run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         quantization.quantize_dynamic(model, path, weight_type=QuantType.QInt8)
@@ -153,7 +153,7 @@ def tokens(seed: int) -> Feeds:
 
 
 def unchanged(model: onnx.ModelProto, _feeds: Callable[[int], Feeds]) -> onnx.ModelProto:
-    """The model in f32."""
+    """The f32 model itself."""
     return model
 
 
@@ -186,14 +186,14 @@ CASES: Final = {
 
 
 def timed(step: Callable[[], object]) -> float:
-    """Seconds of this process, all threads."""
+    """Returns the processor seconds of ``step`` in all threads."""
     start = time.process_time()
     step()
     return time.process_time() - start
 
 
 def measure(case: Case) -> None:
-    """Print what one case gives."""
+    """Measures a case and prints its row."""
     model, feeds = case.quantized(), case.feeds(0)
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads, settings.log_severity_level = 1, 3

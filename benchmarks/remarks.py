@@ -42,7 +42,7 @@ def timed(owner: Any, name: str, spent: dict[str, int]) -> Iterator[None]:
 
 
 def measure(model: Path) -> tuple[int, int, gw.Model]:
-    """Nanoseconds of remarks, those of the compilation, and what was compiled."""
+    """Returns the nanoseconds of remarks and of the whole compilation, and the model."""
     spent: dict[str, int] = {}
     with ExitStack() as stack:
         for owner, name in (

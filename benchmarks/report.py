@@ -48,7 +48,7 @@ def setting(result: Result) -> tuple[int, bool]:
 
 
 def setting_title(threads: int, busy: bool) -> str:
-    """A setting in words."""
+    """The setting as text."""
     return f"{threads_text(threads)}{', one of their cores busy' * busy}"
 
 

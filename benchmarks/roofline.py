@@ -48,7 +48,7 @@ class Roofline:
 
     @property
     def nanoseconds(self) -> list[float]:
-        """Of each sample: the arithmetic or the traffic, whichever takes longer."""
+        """The limit from each sample: the time of the arithmetic or of the traffic, whichever is longer."""
         return [
             max(self._work.flops / gflops, self._work.bytes / gbps)
             for gflops, gbps in zip(self.gflops, self.gbps, strict=True)

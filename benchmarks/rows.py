@@ -257,7 +257,7 @@ def _peer(model: onnx.ModelProto, feeds: dict[str, Array], outputs: dict[str, Ar
 
 
 def _copy(size: int) -> Step:
-    """Half of ``size`` bytes read, half written."""
+    """A copy that reads and writes ``size`` bytes in total."""
     half = max(64, size // 2)
     target, source = _array((half,), np.uint8, 0), _array((half,), np.uint8, 1)
     to, from_ = ctypes.c_void_p(target.ctypes.data), ctypes.c_void_p(source.ctypes.data)
@@ -265,7 +265,7 @@ def _copy(size: int) -> Step:
 
 
 def measure(steps: Sequence[Step], seconds: float) -> list[float]:
-    """Least seconds of one run of each, run in turns."""
+    """Returns the least seconds of a run of each, in turns."""
     best, repeats = [], []
     for step in steps:
         step()
@@ -284,7 +284,7 @@ def measure(steps: Sequence[Step], seconds: float) -> list[float]:
 
 
 def line(name: str, case: Case, elements: int, seconds: float = SECONDS) -> str:
-    """One row of the table."""
+    """Measures a case; the row of the table."""
     model = case.model(elements)
     feeds = {"x": _array(case.shape(elements), np.float32, 0)}
     if case.second is not None:

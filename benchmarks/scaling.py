@@ -72,7 +72,7 @@ Sample = dict[str, float]
 
 
 def sample(engine: str, model: Path, folder: Path, saved: str = "") -> Sample:
-    """One process: ``engine`` takes ``model``. Raises RuntimeError where it fails."""
+    """Compiles ``model`` with ``engine`` in a process of its own. Raises RuntimeError if it fails."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GRAPHWRIGHT_")}
     environment |= {
         "GRAPHWRIGHT_CACHE_DIR": str(folder / "cache"),
@@ -87,7 +87,7 @@ def sample(engine: str, model: Path, folder: Path, saved: str = "") -> Sample:
 
 
 def least(engine: str, model: Path, folder: Path, rounds: int) -> Sample:
-    """The least of each figure over ``rounds``; graphwright fills its cache in one more before them."""
+    """The least of each figure over ``rounds``, after one round that fills graphwright's cache."""
     if engine == "graphwright":
         sample(engine, model, folder)
     samples = [sample(engine, model, folder) for _ in range(rounds)]

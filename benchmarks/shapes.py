@@ -90,7 +90,7 @@ _PLANS = "import sys; from benchmarks.shapes import plan_times; plan_times(*sys.
 
 
 def plan(name: str, count: int, folder: Path) -> None:
-    """In a process that loads the package, as the compiler is here already."""
+    """Measures plans in a process that only loads the package: this one has imported the compiler."""
     subprocess.run([sys.executable, "-c", _PLANS, name, str(package(name, folder)), str(count)], check=True)
 
 
@@ -125,7 +125,7 @@ def _cpu_ms(executor: Cpu, shapes: Sequence[tuple[int, ...]]) -> float:
 
 
 def memory(name: str, count: int, folder: Path) -> None:
-    """Run ``count`` shapes, most of them new."""
+    """Measures memory during runs of ``count`` shapes, most of them new."""
     model = gw.load(package(name, folder), options=ONE_THREAD)
     seen = {}
     for turn, feeds in enumerate(drawn(name, count, large=False), 1):
@@ -151,7 +151,7 @@ def resident() -> int:
 
 
 def right(name: str, count: int, folder: Path) -> None:
-    """Compare with ONNX Runtime."""
+    """Compares results with ONNX Runtime."""
     model = gw.load(package(name, folder), options=ONE_THREAD)
     peer = start("onnxruntime", MODELS[name].path(), 1)
     worst = 0.0
@@ -167,7 +167,7 @@ def right(name: str, count: int, folder: Path) -> None:
 
 
 def hot(name: str, count: int, folder: Path) -> None:
-    """One shape again and again; ``count`` runs before a variant is asked for, and after it took over."""
+    """Runs one shape repeatedly: ``count`` runs before a variant is requested, and after it is in use."""
     options = replace(ONE_THREAD, specialize="hot", hot_after=count)
     model = gw.load(package(name, folder), options=options)
     assert isinstance(model.executor, TierUp)

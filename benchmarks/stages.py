@@ -31,7 +31,7 @@ RUNS = 20
 
 
 def chain(borders: int) -> gw.Model:
-    """``borders`` reshapes of ``x: f32[N, 4]`` by an input, with a program before and behind each."""
+    """A chain with ``borders`` reshapes of ``x: f32[N, 4]`` by an input, each between two programs."""
     b = gw.GraphBuilder()
     x, shape = b.input("x", "f32", ("N", 4)), b.input("shape", "i64", (2,))
     for _ in range(borders):
@@ -41,7 +41,7 @@ def chain(borders: int) -> gw.Model:
 
 
 def least(*calls: Callable[[], object]) -> list[float]:
-    """Microseconds of one of each of ``calls``, which take turns."""
+    """Returns the least microseconds of each of ``calls``, which take turns."""
     best = [float("inf")] * len(calls)
     for _ in range(ROUNDS):
         for k, call in enumerate(calls):

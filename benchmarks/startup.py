@@ -94,7 +94,7 @@ more = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One script, run in a process of its own; ``limit`` in seconds, None where there is none."""
+    """A script that is measured in a process of its own; ``limit`` in seconds, or None."""
 
     name: str
     kind: str
@@ -105,7 +105,7 @@ class Figure:
 
 
 class Places:
-    """Folders of one measurement: byte code, kernels, packages."""
+    """The folders of one measurement: byte code, kernels, packages."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -131,12 +131,12 @@ class Places:
         return made
 
     def forget_kernels(self) -> None:
-        """The next process compiles all of its kernels."""
+        """Empties the kernel cache, so that the next process compiles all kernels."""
         shutil.rmtree(self.kernels, ignore_errors=True)
 
 
 def figures(places: Places, models: Sequence[str]) -> list[Figure]:
-    """Everything that is measured."""
+    """All figures to measure."""
     made = [
         Figure("import numpy", "import", _NUMPY),
         Figure("import graphwright.load", "import", _IMPORT, (), 0.080),
@@ -156,7 +156,7 @@ def figures(places: Places, models: Sequence[str]) -> list[Figure]:
 
 
 def measure(places: Places, wanted: Sequence[Figure], rounds: int) -> dict[str, list[dict[str, float]]]:
-    """Reports by figure, the figures in turns; one round before them is not counted."""
+    """Measures the figures in turns, after one round that does not count; the reports by figure."""
     reports: dict[str, list[dict[str, float]]] = {figure.name: [] for figure in wanted}
     for number in range(rounds + 1):
         for figure in wanted:

@@ -61,7 +61,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """The case as text."""
         idle = f", every {self.idle_us:g} us" if self.idle_us else ""
         return f"{self.regions} x {self.us:g} us{idle}"
 
@@ -96,7 +96,7 @@ def load() -> Callable[[TaskGraph], _native.Program]:
 
 
 def addition_ns(loaded: Callable[[TaskGraph], _native.Program]) -> float:
-    """Nanoseconds of one addition: its latency."""
+    """Returns the latency of one addition, in nanoseconds."""
     count = 1000
     run = loaded(program(10, count, 0)).run
     run([], threads=1)
@@ -110,14 +110,14 @@ def _timed(run: Callable[[], object]) -> int:
 
 
 def synthetic(case: Case, loaded: Callable[[TaskGraph], _native.Program], ns: float) -> Run:
-    """Runs of ``case``."""
+    """A program that runs ``case``."""
     additions = round(case.us * 1000 / UNITS / ns)
     made = loaded(program(case.regions, additions, round(case.us * 1000) or EMPTY_WORK_NS))
     return lambda threads: made.run([], threads=threads)
 
 
 def zoo(name: str) -> Run:
-    """Runs of a model of the zoo."""
+    """A run of a model of the zoo."""
     model, feeds = gw.compile(MODELS[name].path()), MODELS[name].feeds()
 
     def run(threads: int) -> None:
@@ -128,7 +128,7 @@ def zoo(name: str) -> Run:
 
 
 def times(run: Run, threads: int, seconds: float, idle_us: float = 0) -> list[int]:
-    """Nanoseconds of each run, for so many seconds."""
+    """Returns the nanoseconds of each run, for ``seconds`` in total."""
     taken: list[int] = []
     run(threads)
     end = time.monotonic() + seconds
@@ -158,7 +158,7 @@ def _percentiles(taken: Sequence[int]) -> dict[str, float]:
 
 
 def line(name: str, found: dict[str, Any]) -> str:
-    """One line for the terminal."""
+    """The line for the terminal."""
     base = found["one"]["median"]
     texts = [f"{name:24} {base / 1e3:9.1f} us"]
     for setting in ("quiet", "busy"):

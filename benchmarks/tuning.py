@@ -44,7 +44,7 @@ FOLDER: Final = RESULTS / "tuning"
 
 
 def measure(name: str, seconds: int, folder: Path) -> dict[str, Any]:
-    """What tuning does to a model of the zoo; ``folder`` gets its record and kernels."""
+    """Tunes and compares a model of the zoo; ``folder`` gets the tuning record and kernels."""
     model = MODELS[name]
     feeds = model.feeds("default", seed=0)
     shapes = {key: array.shape for key, array in feeds.items()}
@@ -77,7 +77,7 @@ def measure(name: str, seconds: int, folder: Path) -> dict[str, Any]:
 
 
 def runs(model: gw.Model, feeds: Mapping[str, Any]) -> Callable[[int], None]:
-    """Runs ``model`` so many times."""
+    """A function that runs ``model`` a given number of times."""
 
     def run(count: int) -> None:
         for _ in range(count):
@@ -87,8 +87,8 @@ def runs(model: gw.Model, feeds: Mapping[str, Any]) -> Callable[[int], None]:
 
 
 def summary(known: Workloads) -> dict[str, Any]:
-    """How many workloads and ways were measured; of how many a way takes less time than the predicted one in
-    the whole interval, and of how many it is taken.
+    """The numbers of workloads and alternatives that were measured; of workloads with an alternative that is
+    faster than the predicted one in the whole interval; and of those that were changed.
     """
     measured = {name: each for name, each in known.items() if any(each.times.values())}
     changed = [each for each in measured.values() if each.taken != each.base]
@@ -103,7 +103,7 @@ def summary(known: Workloads) -> dict[str, Any]:
 
 
 def line(name: str, found: Mapping[str, Any]) -> str:
-    """One line for the terminal."""
+    """The line for the terminal."""
     kept = f"{found['workloads']} workloads, of {found['faster']} a way is faster, {found['changed']} changed"
     ratio = (
         "the same" if found["same"] else f"{found['ratio']:.3f} ({found['low']:.3f} to {found['high']:.3f})"

@@ -80,13 +80,13 @@ def measure(nodes: int) -> dict[str, Any]:
 
 
 def _first_paint(tab: Browser, path: Path) -> float:
-    """Milliseconds from the start of the navigation to the end of the first drawing of the graph."""
+    """Returns the milliseconds from the start of the navigation to the end of the first drawing."""
     tab.open(path)
     return float(tab.run(FIRST_PAINT))
 
 
 def _frames(tab: Browser, scale: float) -> dict[str, float]:
-    """Median and slowest twentieth, in frames a second; a scale of 0 shows all."""
+    """Returns the median and the slowest 5 % of frames per second; scale 0 shows the whole graph."""
     tab.run("graphwright.page.view.fit()")
     if scale:
         tab.run(f"graphwright.page.view.zoom({scale} / graphwright.page.view.camera.scale, 640, 60)")

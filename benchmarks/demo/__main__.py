@@ -21,7 +21,7 @@ FOLDER = Path("build") / "demo"
 
 
 def package(name: str) -> Path:
-    """Where the compiled model ``name`` of the zoo is kept."""
+    """The file for the compiled model ``name`` of the zoo."""
     return FOLDER / f"{name}.om"
 
 
@@ -36,13 +36,13 @@ def compiled(name: str) -> gw.Model:
 
 
 def lines_of(image: picture.Picture, detector: gw.Model) -> list[picture.Picture]:
-    """The lines of text in ``image``, cut out."""
+    """Cuts out the lines of text in ``image``."""
     (scores,) = detector(detect.feed(image))
     return [box.cut(image) for box in detect.boxes(scores, *image.shape[:2])]
 
 
 def texts_of(lines: list[picture.Picture], recognizer: gw.Model) -> list[str]:
-    """What each line says; lines of any width go through the same compiled model."""
+    """The text of each line; one compiled model reads lines of any width."""
     classes = recognize.alphabet(recognizer.metadata["character"])
     return [recognize.text(recognizer(recognize.feed(line))[0], classes) for line in lines]
 
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def show(feeds: dict[str, Array], rounds: int) -> None:
-    """Both engines on one thread, each in a process of its own, taking turns."""
+    """Measures both engines on one thread, in turns, each in its own process."""
     print("Measured on one thread, each engine in a process of its own, interpreter included:")
     for name, array in feeds.items():
         source = MODELS[name].path()

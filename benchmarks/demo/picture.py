@@ -26,11 +26,11 @@ def draw(lines: Sequence[str] = LINES, size: int = 40) -> Picture:
 
 
 def read(path: Path) -> Picture:
-    """A picture file as RGB."""
+    """Reads a picture file as RGB."""
     with Image.open(path) as image:
         return np.asarray(image.convert("RGB"))
 
 
 def resize(picture: Picture, height: int, width: int) -> Picture:
-    """Bilinear."""
+    """Resizes with bilinear interpolation."""
     return np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.BILINEAR))

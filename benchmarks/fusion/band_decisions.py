@@ -55,7 +55,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Kind, channels of the image and of each layer, and the side."""
+        """The kind, the channels of the image and of each layer, and the side."""
         channels = "-".join(str(layer.cout or "dw") for layer in self.layers)
         return f"{self.kind} {self.channels}-{channels}@{self.side}"
 
@@ -65,7 +65,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """At least 300, of 10 kinds."""
+    """At least 300 cases of 10 kinds."""
     for channels, side in product((16, 32, 48, 64, 96), SIDES):
         for window, act in ((3, "Relu"), (5, "HardSwish")):
             depthwise = Layer(0, window, act=act)
@@ -93,7 +93,7 @@ class Row:
     """Stage by stage."""
 
     def as_json(self) -> dict[str, Any]:
-        """With ratios in place of logarithms."""
+        """The row for JSON, with ratios instead of logarithms."""
         found = self.estimate
         low, ratio, high = (round(math.exp(x), 4) for x in (found.low, found.median, found.high))
         return {

@@ -69,11 +69,13 @@ class Row:
     low: float
     high: float
     ms: float
-    """Stage by stage."""
+    """Milliseconds of a run stage by stage."""
 
 
 def compiled(model: onnx.ModelProto, threads: int, rows: int | None = None) -> tuple[Compiled, int]:
-    """In bands of so many rows; 0: stage by stage; None: as the compiler chooses. And these rows."""
+    """The program in bands of ``rows`` rows, and that number. 0: stage by stage; None: as the compiler
+    chooses.
+    """
     chosen = [0]
 
     def rows_taken(isa: Isa, stages: Sequence[Stage]) -> Dim:
@@ -99,7 +101,7 @@ def compiled(model: onnx.ModelProto, threads: int, rows: int | None = None) -> t
 
 
 def measured(name: str, asked: Sequence[int], threads: int, seconds: float) -> Iterator[Row]:
-    """The compiler's choice, hot and cold, then the rows that are asked for."""
+    """Measures the compiler's choice with hot and cold caches, then the rows in ``asked``."""
     layers, cin, (h, w) = CHAINS[name]
     model = chain(layers, cin, (1, h, w))
     stages, _ = compiled(model, threads, 0)

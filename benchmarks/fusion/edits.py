@@ -42,7 +42,7 @@ Edge = tuple[int, int]
 
 @dataclass(frozen=True)
 class Compiled:
-    """A program, and what runs it."""
+    """A program and its executor."""
 
     program: Program
     executor: Cpu
@@ -50,7 +50,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Stage:
-    """What the fusion pass sees of a graph, its nodes numbered by their positions."""
+    """The input of the fusion pass: a graph, whose nodes are numbered by position."""
 
     module: Module
     options: Options
@@ -68,18 +68,18 @@ class Stage:
         return stage
 
     def _passes(self) -> tuple[Sequence[Scheduled], Sequence[Scheduled]]:
-        """Those in front of fusion and those behind it, for a graph that one program can run."""
+        """The passes before and after fusion, for a graph that one program can run."""
         passes = kernel_passes(self.target, self.options)
         before = next(k for k, each in enumerate(passes) if isinstance(each, Fuse))
         return passes[:before], passes[before + 1 :]
 
     @property
     def target(self) -> Target:
-        """The one of the options."""
+        """The target that the options select."""
         return target_of(self.options)
 
     def nodes(self) -> list[Node]:
-        """In their order."""
+        """The nodes in order."""
         return list(self.module.main)
 
     def fused(self, check: Check) -> Module:
@@ -94,11 +94,11 @@ class Stage:
         return made
 
     def merged(self) -> Module:
-        """Everything that is legal is merged."""
+        """The graph with every legal merge."""
         return self.fused(always)
 
     def apart(self, edge: Edge) -> Module:
-        """Everything that is legal is merged, but not both ends of ``edge``."""
+        """The graph with every legal merge, except between the ends of ``edge``."""
         ends = {str(number) for number in edge}
 
         def refuse(candidate: Candidate) -> str | None:
@@ -108,7 +108,7 @@ class Stage:
         return self.fused(refuse)
 
     def compiled(self, *fused: Module) -> list[Compiled]:
-        """What is made of modules from :meth:`fused`: they share weights, memory and equal kernels."""
+        """Compiles modules from :meth:`fused`, which share weights, memory and equal kernels."""
         for module in fused:
             run_passes(module, (InferShapes(), *self._passes()[1]), self.options)
         shared = Shared()
@@ -142,22 +142,22 @@ class Edit:
     edge: Edge
 
     def groups(self) -> tuple[list[frozenset[int]], list[frozenset[int]]]:
-        """The kernels that differ: those apart, and those merged."""
+        """The kernels that differ: with the edge apart, and merged."""
         apart, merged = partition_of(self.stage.apart(self.edge)), partition_of(self.stage.merged())
         return sorted(apart - merged, key=min), sorted(merged - apart, key=min)
 
     @property
     def name(self) -> str:
-        """The ops at both ends."""
+        """The ops at both ends of the edge."""
         nodes = self.stage.nodes()
         return "-".join(nodes[number].op.name for number in self.edge)
 
     def compiled(self) -> list[Compiled]:
-        """The graph with the kernels apart, and with them merged."""
+        """Compiles the graph with the kernels apart, and with them merged."""
         return self.stage.compiled(self.stage.apart(self.edge), self.stage.merged())
 
     def control(self) -> list[Compiled]:
-        """The same partition twice: the ratio of their times is 1."""
+        """Compiles the same partition twice: the ratio of their times should be 1."""
         return self.stage.compiled(self.stage.merged(), self.stage.merged())
 
 

@@ -35,14 +35,16 @@ Way = tuple[str, int, str]
 
 
 def ways(number: int, isa: str) -> Sequence[Way]:
-    """How the candidate of this ``number`` is measured: always in cache, and in turn in one other way."""
+    """The ways in which candidate ``number`` is measured: always with hot caches, and in one of the other
+    ways.
+    """
     cold: Sequence[Way] = ((isa, 1, "l2"), (isa, 1, "l3"))
     others = (*cold, ("v3", 1, "hot"), *cold, (isa, 2, "hot"), ("v3", 1, "l2"))
     return ((isa, 1, "hot"), others[number % len(others)])
 
 
 def candidates(names: Sequence[str], isa: str) -> Iterator[tuple[Pattern, Size, Way]]:
-    """Every pattern with one of ``names`` in its own, at every size, in the ways that it is measured."""
+    """Every pattern whose name contains one of ``names``, at every size, in each way that it is measured."""
     every = ((pattern, size) for pattern in PATTERNS.values() for size in pattern.sizes)
     for number, (pattern, size) in enumerate(every):
         if any(name in pattern.name for name in names):
@@ -73,7 +75,7 @@ def _measured(
 
 
 def summary(measured: Sequence[Measured]) -> str:
-    """How many candidates were decided, and how far controls are from 1."""
+    """The number of decided candidates, and of controls that are close to 1."""
     controls = [each.estimate for each in measured if each.case.control]
     verdicts = [each.estimate.verdict for each in measured if not each.case.control]
     counts = ", ".join(f"{name} {verdicts.count(name)}" for name in ("faster", "slower", "tie", "undecided"))
@@ -108,7 +110,7 @@ def main() -> None:
 
 
 def line(measured: Measured) -> str:
-    """One line for the terminal."""
+    """The line for the terminal."""
     case, estimate = measured.case, measured.estimate
     kind = "control" if case.control else case.ops
     name = f"{case.pattern} {'x'.join(map(str, case.size))} {kind}"

@@ -40,7 +40,7 @@ def table(
     group: Callable[[Sample], str],
     shown: Callable[[Sample], bool] = lambda sample: True,
 ) -> str:
-    """All ways to decide about the edits that are ``shown``, with groups held out by ``group``."""
+    """The quality of each rule for the edits that are ``shown``; groups are held out by ``group``."""
     predicted = held_out(found, ridge, group)
     chosen = [k for k, sample in enumerate(found) if shown(sample)]
     found, predicted = [found[k] for k in chosen], predicted[chosen]

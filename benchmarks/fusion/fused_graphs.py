@@ -36,7 +36,7 @@ class Pattern:
         return self._model(self.text)
 
     def other(self) -> onnx.ModelProto:
-        """What it is compared with."""
+        """The graph that it is compared with."""
         return self._model(self.whole) if self.whole else apart(self.model())
 
     def _model(self, text: str) -> onnx.ModelProto:

@@ -53,7 +53,7 @@ class Row:
     goal: float | None
 
     def as_json(self) -> dict[str, Any]:
-        """Ratios in place of their logarithms."""
+        """The row for JSON, with ratios instead of logarithms."""
         low, ratio, high = (round(math.exp(x), 4) for x in self.interval)
         return {
             "pattern": self.pattern, "compared_with": self.compared_with, "threads": self.threads,
@@ -157,7 +157,7 @@ def write(rows: Sequence[Row], file: Path) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     command = argparse.ArgumentParser(
         prog="python -m benchmarks.fusion.fused_patterns",
         description=__doc__,

@@ -169,7 +169,7 @@ def _arguments(operands: Sequence[Array], sizes: Sequence[int]) -> tuple[Any, An
 
 
 def _batch(call: Callable[[int], None]) -> tuple[Run, int]:
-    """As many calls as take a while, and their number."""
+    """Repeated calls that take about ``CALLS_SECONDS``, and their number."""
     times = 1
     while thread_seconds(partial(call, times)) < CALLS_SECONDS:
         times *= 2
@@ -177,7 +177,7 @@ def _batch(call: Callable[[int], None]) -> tuple[Run, int]:
 
 
 def tile_line(name: str, tiles: Tiles, isa: Isa, seconds: float) -> tuple[float, float, float]:
-    """Nanoseconds of a vector in the hook and in the loop, and the ratio."""
+    """Returns the nanoseconds per vector in the hook and in the loop, and the ratio."""
     rows, cols = tiles.rows * tiles.high, tiles.cols * tiles.wide * isa.lanes
     driver = _opened(f"{prelude()}{_DRIVER}", isa)
     (hook, hook_sizes), (loop, loop_sizes) = hook_of(name, (rows, cols), isa), loop_of(name, rows * cols, isa)
@@ -231,7 +231,7 @@ KERNELS: Final[dict[str, Model]] = {
 
 
 def model_of(name: str) -> onnx.ModelProto:
-    """One contraction and what follows."""
+    """A model with one contraction and the nodes after it."""
     text, weights = KERNELS[name]
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> {text}')
     random = np.random.default_rng(0)
@@ -242,14 +242,14 @@ def model_of(name: str) -> onnx.ModelProto:
 
 
 def both(source: Any, isa: Isa) -> tuple[gw.Model, gw.Model]:
-    """Compiled as it is, and with all epilogues kept apart."""
+    """Compiles the model as it is, and with all epilogues in kernels of their own."""
     fused = gw.CompileOptions(threads=1, isa=isa.name)
     apart = gw.CompileOptions(threads=1, isa=isa.name, fusion_rules="-epilogue")
     return gw.compile(source, options=fused), gw.compile(source, options=apart)
 
 
 def compared(source: Any, feeds: dict[str, Array], isa: Isa, seconds: float) -> tuple[float, float, float]:
-    """Milliseconds fused and apart, and the ratio."""
+    """Returns the milliseconds fused and apart, and the ratio."""
     fused, apart = both(source, isa)
     a, b, ratio = paired(lambda: fused.run(feeds), lambda: apart.run(feeds), seconds)
     return a * 1e3, b * 1e3, ratio
@@ -262,7 +262,7 @@ def _feeds(model: onnx.ModelProto) -> dict[str, Array]:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     command = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -58,7 +58,7 @@ class Sample:
 
     @property
     def ratio(self) -> float:
-        """Measured log(after / before)."""
+        """The measured log(after / before)."""
         return self.measured.estimate.median
 
 
@@ -69,7 +69,7 @@ def _stage(pattern: str, size: Size, isa: str) -> tuple[Stage, Partition]:
 
 
 def samples(measured: Sequence[Measured]) -> Iterator[Sample]:
-    """Those of ``measured`` that are decided and whose edit is one still."""
+    """The samples of ``measured`` that are decided, and whose edit still exists."""
     for each in measured:
         case = each.case
         if case.control or each.estimate.verdict == "undecided" or case.pattern not in PATTERNS:
@@ -119,7 +119,7 @@ def _is_cheap(kernels: Sequence[KernelNodes]) -> bool:
 
 
 def fit(found: Sequence[Sample], ridge: float) -> dict[str, Array]:
-    """For each kind the coefficients of :data:`FEATURES`."""
+    """The coefficients of :data:`FEATURES` for each kind of edit."""
     return {kind: _fit([s for s in found if s.kind == kind], ridge) for kind in KINDS}
 
 
@@ -158,7 +158,7 @@ def held_out(found: Sequence[Sample], ridge: float, group: Callable[[Sample], st
 
 
 def rules(found: Sequence[Sample], predicted: Array) -> Mapping[str, Sequence[bool]]:
-    """What each way to decide says."""
+    """The decisions of each rule."""
     return {
         "model": [bool(value < 0) for value in predicted],
         "model of hooks alone": [
@@ -189,22 +189,22 @@ def best_ridge(found: Sequence[Sample]) -> float:
 
 
 def weights(found: Sequence[Sample]) -> Array:
-    """How much samples count: less where measuring was less sure than the model can be, and where so much is
-    gained or lost that an error hardly changes a decision.
+    """The weights of samples: lower where the measurement is less certain than the model can be, and where so
+    much is gained or lost that an error hardly changes a decision.
     """
     return SPREAD / np.array([math.hypot(SPREAD, s.spread, LARGE * s.ratio) for s in found])
 
 
 def by_pattern(sample: Sample) -> str:
-    """Its pattern's name."""
+    """The name of the sample's pattern."""
     return sample.measured.case.pattern
 
 
 def by_anchor(sample: Sample) -> str:
-    """The kind of contraction of its pattern."""
+    """The kind of contraction in the sample's pattern."""
     return PATTERNS[sample.measured.case.pattern].anchor
 
 
 def by_isa(sample: Sample) -> str:
-    """Its ISA."""
+    """The ISA of the sample."""
     return sample.measured.case.isa

@@ -126,7 +126,7 @@ class Blocks:
         return math.log(least["after"] / least["before"])
 
     def _time(self, side: str, runs: int) -> tuple[int, bool]:
-        """Nanoseconds of so many runs, and whether they were interrupted."""
+        """Returns the nanoseconds of ``runs`` runs, and whether they were interrupted."""
         before = resource.getrusage(self._who).ru_nivcsw
         start = self._clock()
         self._sides[side](runs)

@@ -50,7 +50,7 @@ def _pattern(anchor: str, sizes: Sequence[Size]) -> Callable[[Build], Build]:
 
 
 def _table(anchor: str, sizes: Sequence[Size], prefix: str, tails: Mapping[str, Tail], head: Head) -> None:
-    """One pattern for each of ``tails``, which reads what ``head`` makes."""
+    """Registers a pattern for each of ``tails``, which reads the result of ``head``."""
     for name, tail in tails.items():
 
         def build(b: gw.GraphBuilder, size: Size, tail: Tail = tail) -> Sequence[Value]:

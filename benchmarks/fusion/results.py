@@ -42,14 +42,14 @@ class Measured:
     before_ns: float
 
     def line(self) -> str:
-        """As the file has it."""
+        """The line of the file."""
         estimate = asdict(self.estimate) | {"verdict": self.estimate.verdict}
         rounded = {name: _number(value) for name, value in estimate.items()}
         return json.dumps(asdict(self.case) | rounded | {"before_ns": round(self.before_ns)})
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Measured:
-        """From an entry of the file."""
+        """Reads an entry of the file."""
         case = {name: entry[name] for name in Case.__dataclass_fields__}
         case |= {"size": tuple(case["size"]), "edge": tuple(case["edge"])}
         estimate = {name: entry[name] for name in Estimate.__dataclass_fields__}
@@ -66,7 +66,7 @@ def _number(value: Any) -> Any:
 
 
 def read(file: Path = FILE) -> list[Measured]:
-    """All that the file holds; nothing where there is none."""
+    """Reads the file; an empty list if it does not exist."""
     if not file.exists():
         return []
     return [Measured.of(entry) for entry in json.loads(file.read_text())["edits"]]

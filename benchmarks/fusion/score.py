@@ -1,4 +1,4 @@
-"""How good decisions are whose other way was measured as well."""
+"""The quality of decisions for which both alternatives were measured."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEAD: Final = f"{'count':>6} {'right':>7} {'regret':>8} {'worst':>8}"
 
 
 def score(ratios: Sequence[float], taken: Sequence[bool]) -> Score:
-    """Of decisions whether to make changes; ``ratios``: of each, log(time with it / time without it)."""
+    """Scores decisions about changes; ``ratios`` has log(time with it / time without it) for each."""
     lost = [(r if is_taken else 0.0) - min(r, 0.0) for r, is_taken in zip(ratios, taken, strict=True)]
     right = sum(each <= TIE for each in lost) / len(lost)
     return Score(len(lost), right, math.exp(statistics.fmean(lost)) - 1, math.exp(max(lost)) - 1)

@@ -108,7 +108,7 @@ def _repeated(x: str, to: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """Bytes of one run of a model."""
+    """The bytes that one run of a model reads and writes."""
 
     model: str
     apart: int
@@ -128,7 +128,7 @@ HEADER: Final = (
 
 
 def row_of(name: str, model: onnx.ModelProto | Path, inputs: dict[str, tuple[int, ...]]) -> Row:
-    """That of ``model`` on inputs of these shapes."""
+    """Counts the bytes of ``model`` for inputs of these shapes."""
     fused, apart = (_module(model, inputs, level) for level in (3, 0))
     return Row(name, _total(apart).total, _total(fused).total, _contractions(fused))
 
@@ -165,7 +165,7 @@ def _bytes(node: Node, constants: frozenset[Value], module: Module) -> int:
 
 
 def rows(names: Sequence[str]) -> list[Row]:
-    """Those of the models with one of ``names`` in their own, printed as they are counted."""
+    """Counts and prints the models whose names contain one of ``names``."""
     print(HEADER)
     made = []
     for tokens in TOKENS:
@@ -181,7 +181,7 @@ def rows(names: Sequence[str]) -> list[Row]:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     command = argparse.ArgumentParser(
         prog="python -m benchmarks.fusion.traffic",
         description=__doc__,

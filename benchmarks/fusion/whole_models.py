@@ -50,7 +50,7 @@ class Row:
 
     @property
     def ratios(self) -> tuple[float, float, float]:
-        """Low, median and high of the other's time over the default's."""
+        """The low, median and high ratio of the other time to that of the default compilation."""
         found = self.estimate
         return math.exp(-found.high), math.exp(-found.median), math.exp(-found.low)
 
@@ -60,7 +60,7 @@ class Row:
         return f"{self.model:22} {self.microseconds:10.1f} us  {self.compared_with:9} {span}"
 
     def as_json(self) -> dict[str, Any]:
-        """Without the blocks."""
+        """The row for JSON, without the samples."""
         low, ratio, high = (round(each, 4) for each in self.ratios)
         about = {"model": self.model, "compared_with": self.compared_with, "threads": self.threads}
         return {**about, "us": round(self.microseconds, 1), "low": low, "ratio": ratio, "high": high}
@@ -103,7 +103,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     command = argparse.ArgumentParser(
         prog="python -m benchmarks.fusion.whole_models",
         description=__doc__,

@@ -52,7 +52,7 @@ class Shape(NamedTuple):
 
 
 def resnet50() -> Iterable[Shape]:
-    """Its 23 shapes, in the order in which they come."""
+    """The 23 shapes of ResNet-50, in order."""
     yield Shape(3, 64, 224, 7, 2)
     yield from (Shape(64, 64, 56), Shape(64, 64, 56, 3), Shape(64, 256, 56), Shape(256, 64, 56))
     for width, size in ((128, 56), (256, 28), (512, 14)):
@@ -65,14 +65,14 @@ def resnet50() -> Iterable[Shape]:
 
 
 def mobilenet_v2() -> Iterable[Shape]:
-    """Windows of 3x3, one for each channel; at the end windows of 5x5."""
+    """Depthwise convolutions of MobileNetV2 with 3x3 windows, then some with 5x5."""
     for channels, size, stride in ((32, 112, 1), (96, 112, 2), (144, 56, 1), (144, 56, 2), (192, 28, 1)):
         yield Shape(1, channels, size, 3, stride)
     yield from (Shape(1, 384, 14, 3), Shape(1, 960, 7, 3), Shape(1, 120, 28, 5), Shape(1, 240, 28, 5, 2))
 
 
 def direct_call(isa: Isa, shape: Shape) -> Callable[[], None]:
-    """Of channel-blocked images; a few channels are read from planes."""
+    """A run of the direct kernel on channel-blocked images; a few channels are read from planes."""
     cin, cout, size, k, stride = shape
     lanes, out, planar = isa.lanes, shape.out, cin < isa.lanes
     blocks = -(-cout // lanes)
@@ -96,7 +96,7 @@ def direct_call(isa: Isa, shape: Shape) -> Callable[[], None]:
 
 
 def im2col_call(isa: Isa, shape: Shape) -> Callable[[], None]:
-    """Of planes."""
+    """A run of the im2col kernel on planes."""
     cin, cout, size, k, _ = shape
     planes = *_planes(cin, size), *_planes(cout, shape.out)
     args = conv.ConvArgs(*(*_sizes(shape, 1), *planes, 0, 1, 1))
@@ -114,7 +114,7 @@ def im2col_call(isa: Isa, shape: Shape) -> Callable[[], None]:
 
 
 def depthwise_call(isa: Isa, shape: Shape) -> Callable[[], None]:
-    """Of planes, ``cout`` groups of one channel."""
+    """A run of the depthwise kernel on planes: ``cout`` groups of one channel."""
     _, channels, size, k, _ = shape
     planes = *_planes(channels, size), *_planes(channels, shape.out)
     args = depthwise.DepthwiseArgs(*(*_sizes(shape._replace(cout=1), channels), *planes, 0))
@@ -147,7 +147,7 @@ KERNELS: Final = {
 
 
 def measure(run: Callable[[], None], flops: float, isa: Isa) -> tuple[float, float]:
-    """GFLOP/s at best, and the part of the limit."""
+    """The highest GFLOP/s, and its share of the limit."""
     run()
     limits, speeds = [fma_gflops(isa, 1)], list[float]()
     begin = time.monotonic()
@@ -160,7 +160,7 @@ def measure(run: Callable[[], None], flops: float, isa: Isa) -> tuple[float, flo
 
 
 def main(arguments: list[str]) -> None:
-    """A line per shape."""
+    """Prints a line per shape."""
     isas = [isa for name, isa in ISAS.items() if name in arguments] or [ISAS[usable_isas()[-1]]]
     for isa in isas:
         for name in [name for name in KERNELS if name in arguments] or KERNELS:

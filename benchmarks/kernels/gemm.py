@@ -55,7 +55,7 @@ _DECODER: Final = {"q": (3584, 3584), "kv": (512, 3584), "up": (18944, 3584), "d
 
 
 def cases() -> Iterator[Case]:
-    """All lines, by model."""
+    """All cases, by model."""
     for name, (n, k) in {"768x768": (768, 768), "up": (3072, 768), "down": (768, 3072)}.items():
         yield Case(f"bert {name}", 128, n, k)
         yield Case(f"vit {name}", 197, n, k)
@@ -97,7 +97,7 @@ def _launch(case: Case, isa: Isa) -> Callable[[], None]:
 
 
 def measure(case: Case, isa: Isa) -> tuple[str, float]:
-    """A line's figures, and the part of the limit that binds."""
+    """The figures of a case, and its share of the limit."""
     run, b_bytes = _launch(case, isa), 4 * case.batch * case.n * case.k
     run()
     repeats = max(1, int(_SECONDS / thread_seconds(run)))

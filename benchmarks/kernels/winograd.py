@@ -74,7 +74,7 @@ def _conv(channels: int, size: int) -> winograd.Conv3x3:
 
 
 def measure(isa: Isa, channels: int, size: int) -> Iterator[str]:
-    """The figures of one shape, warm, then cold."""
+    """The figures of one shape, with warm and with cold caches."""
     flops, weights = 18.0 * (channels * size) ** 2, 36 * channels**2
     runs = calls(isa, channels, size)
     turns = {name: cycle(each) for name, each in runs.items()}
@@ -100,7 +100,7 @@ def measure(isa: Isa, channels: int, size: int) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """A line per shape."""
+    """Prints a line per shape."""
     isas = [isa for name, isa in ISAS.items() if name in arguments] or [ISAS[usable_isas()[-1]]]
     shapes = [word for word in arguments if word not in ISAS] or SHAPES
     for isa in isas:

@@ -64,7 +64,7 @@ def padded_mask(generator: np.random.Generator, shape: tuple[int, ...]) -> Array
 
 @dataclass(frozen=True)
 class Variant:
-    """One set of input shapes, and inputs with a given value instead."""
+    """A set of input shapes, and values for inputs that are not random."""
 
     shapes: Mapping[str, tuple[int, ...]]
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -86,11 +86,11 @@ class DevModel:
     """Types of file that ``write`` can write: ``.pt2`` is torch.export's program."""
 
     def cached_file(self, suffix: str = ".onnx") -> Path:
-        """Where its file of that type is kept."""
+        """The path of the model's file of this type in the cache."""
         return cache.root() / f"{self.name}.{self.revision}{suffix}"
 
     def path(self, suffix: str = ".onnx") -> Path:
-        """Its file of that type in the cache, fetched or built first if it is not there."""
+        """The model's file of this type in the cache; it is fetched or built first if it is missing."""
         return cache.ensure(self.cached_file(suffix), self.write)
 
     def feeds(self, variant: str = "default", seed: int = 0) -> dict[str, Array]:

@@ -19,7 +19,7 @@ def root() -> Path:
 
 
 def ensure(file: Path, write: Callable[[Path], None]) -> Path:
-    """``file``, made by ``write(path)`` under a temporary name first if it does not exist."""
+    """``file``; if it does not exist, ``write(path)`` makes it under a temporary name first."""
     if file.exists():
         return file
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ class Operand:
     values: Any = None
 
     def array(self, seed: int) -> Array:
-        """Seeded elements."""
+        """Random elements with a fixed seed, or the given values."""
         if self.values is not None:
             return np.array(self.values, self.dtype)
         rng = np.random.default_rng(seed)
@@ -52,7 +52,7 @@ class Case:
     opset: int = OPSET
     domain: str = ""
     tolerance: float = 1e-3
-    """What two engines may differ by, as a part of the largest number."""
+    """The tolerated difference between engines, relative to the largest element."""
     family: str = field(default="", compare=False)
 
     def arrays(self, inputs: bool) -> dict[str, Array]:

@@ -31,7 +31,7 @@ FOLDER: Final = RESULTS / "debugging"
 
 
 def find(fault: Fault, folder: Path) -> Finding:
-    """What ``bisect`` says of the fault's model, compiled while the fault is planted."""
+    """Runs ``bisect`` on the fault's model while the fault is planted."""
     path = folder / f"{fault.model}.onnx"
     onnx.save(MODELS[fault.model](), str(path))
     with fault.plant():
@@ -39,7 +39,7 @@ def find(fault: Fault, folder: Path) -> Finding:
 
 
 def row(fault: Fault, folder: Path) -> dict[str, Any]:
-    """The fault, what was said of it, whether that is right, and the seconds from the file to the answer."""
+    """The row of a fault: the finding, whether it is right, and the seconds that it took."""
     start = time.perf_counter()
     try:
         finding = find(fault, folder)

@@ -212,7 +212,7 @@ def _tasks(model: str, node: str, change: Any, what: str, cause: str = KERNEL) -
 
 
 def _shifted(original: Any) -> Any:
-    """Weights that a program reads 64 bytes too early, but the first."""
+    """Lets a program read weights, except the first, 64 bytes too early."""
 
     def places(*arguments: Any) -> Any:
         return {value: (max(start - 64, 0), size) for value, (start, size) in original(*arguments).items()}
@@ -221,7 +221,7 @@ def _shifted(original: Any) -> Any:
 
 
 def _cleared(original: Any) -> Any:
-    """Weights of which some elements are not packed."""
+    """Clears the last elements of weights before they are packed."""
 
     def jobs(packed: Any, array: Any, layout: Any) -> Any:
         less = array.copy()

@@ -104,7 +104,7 @@ def drops(source: str, op: str = "") -> Callable[[Module], None]:
 
 
 def reads_another(source: str, position: int, other: str) -> Callable[[Module], None]:
-    """Lets a node read what ``other`` makes."""
+    """Lets a node read the result of ``other``."""
 
     def change(module: Module) -> None:
         graph, node = node_at(module, source)
@@ -144,7 +144,7 @@ def changes_made_constant(source: str, change: Callable[[Any], Any]) -> Callable
 
 
 def replace_constant(module: Module, value: Value, change: Callable[[Any], Any]) -> None:
-    """Let readers of the constant ``value`` read what ``change`` makes of it."""
+    """Lets readers of the constant ``value`` read its change by ``change``."""
     node = value.producer
     assert node is not None and isinstance(node.op, Constant)
     array = np.array(module.constants[node.op.value])
@@ -155,7 +155,7 @@ def replace_constant(module: Module, value: Value, change: Callable[[Any], Any])
 
 
 def in_loops(old: str, new: str) -> Plant:
-    """Generated kernels have ``new`` where their loops say ``old``."""
+    """Replaces ``old`` by ``new`` in the loops of generated kernels."""
 
     @contextmanager
     def planted() -> Iterator[None]:
@@ -174,7 +174,7 @@ def in_loops(old: str, new: str) -> Plant:
 
 
 def in_launch(source: str, change: Callable[[Launch], Launch]) -> Plant:
-    """The kernel of the node ``source`` is launched in another way."""
+    """Applies ``change`` to the launches of the node ``source``."""
 
     def changed(step: SelectedNode) -> SelectedNode:
         action = step.action
@@ -196,7 +196,7 @@ def in_launch(source: str, change: Callable[[Launch], Launch]) -> Plant:
 
 
 def argument(old: Any, new: Any) -> Callable[[Launch], Launch]:
-    """``new`` for the last argument of a kernel that is ``old``."""
+    """Replaces the last argument that is ``old`` by ``new``."""
 
     def change(launch: Launch) -> Launch:
         if old not in launch.args:
@@ -208,19 +208,19 @@ def argument(old: Any, new: Any) -> Callable[[Launch], Launch]:
 
 
 def grid_less(launch: Launch) -> Launch:
-    """One unit of a launch is left out."""
+    """Leaves out one unit of a launch."""
     return replace(launch, grid=launch.grid - 1)
 
 
 def without_operand(position: int) -> Callable[[Launch], Launch]:
-    """An operand that a kernel may lack is left out."""
+    """Leaves out an optional operand of a kernel."""
     return lambda launch: replace(
         launch, operands=(*launch.operands[:position], None, *launch.operands[position + 1 :])
     )
 
 
 def exchanged(first: int, second: int) -> Callable[[Launch], Launch]:
-    """Two operands of a kernel are exchanged."""
+    """Exchanges two operands of a kernel."""
 
     def change(launch: Launch) -> Launch:
         operands = list(launch.operands)
@@ -234,7 +234,7 @@ def exchanged(first: int, second: int) -> Callable[[Launch], Launch]:
 
 
 def in_tasks(change: Callable[[TaskGraph], TaskGraph]) -> Plant:
-    """The program has other tasks than the compiler made."""
+    """Applies ``change`` to the tasks of the program."""
 
     @contextmanager
     def planted() -> Iterator[None]:
@@ -259,7 +259,7 @@ def changes_task(source: str, change: Callable[[TaskGraph, Task], Task]) -> Call
 
 
 def with_number(old: int, new: int) -> Callable[[TaskGraph, Task], Task]:
-    """A task has ``new`` for those of its arguments that are ``old``."""
+    """Replaces arguments of a task that are ``old`` by ``new``."""
 
     def change(graph: TaskGraph, task: Task) -> Task:
         numbers = [each.a if each.code is Code.CONST else None for each in graph.shape]
@@ -276,7 +276,7 @@ def _names(task: Task) -> list[str]:
 
 @dataclass(frozen=True)
 class Moved:
-    """A pointer of a task to where another task has one."""
+    """Replaces a pointer of a task by one of another task."""
 
     position: int
     source: str
@@ -290,7 +290,7 @@ class Moved:
 
 
 def without_conflicts(*names: str) -> Callable[[TaskGraph], TaskGraph]:
-    """The plan may put the buffers called so where others are live."""
+    """Lets the plan place the named buffers over live ones."""
 
     def changed(graph: TaskGraph) -> TaskGraph:
         gone = {k for k, buffer in enumerate(graph.buffers) if buffer.name in names}
@@ -304,12 +304,12 @@ def without_conflicts(*names: str) -> Callable[[TaskGraph], TaskGraph]:
 
 
 def exchanged_blocks(graph: TaskGraph) -> TaskGraph:
-    """Branches are taken the other way."""
+    """Exchanges the branches."""
     return replace(graph, tasks=tuple(replace(t, blocks=t.blocks[::-1]) for t in graph.tasks))
 
 
 def in_order(first: str, second: str) -> Plant:
-    """The step of ``second`` runs before that of ``first``, which it reads."""
+    """Runs the step of ``second`` before that of ``first``, whose result it reads."""
 
     @contextmanager
     def planted() -> Iterator[None]:
@@ -330,7 +330,7 @@ def in_order(first: str, second: str) -> Plant:
 
 
 def patched(target: str, make: Callable[[Any], Any]) -> Plant:
-    """What ``target`` names is replaced by what ``make`` makes of it."""
+    """Replaces the object at ``target`` by ``make`` of it."""
 
     @contextmanager
     def planted() -> Iterator[None]:

@@ -26,7 +26,7 @@ SECONDS: Final = 300.0
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
-    """What was said of two faults in the model of that name, and how long it took."""
+    """Finds two faults in the model ``name``; the findings, and how long they took."""
     subject = _opened(name)
     return [_row(name, fault) for fault in (_kernel_fault(subject), _pass_fault(subject))]
 

@@ -34,20 +34,20 @@ class Blocks(nn.Module):
 
 
 def peak() -> int:
-    """Bytes of this process in memory, the most so far."""
+    """The peak resident memory of this process, in bytes."""
     with open("/proc/self/status") as file:
         (line,) = [line for line in file if line.startswith("VmHWM")]
     return int(line.split()[1]) * 1024
 
 
 def resident() -> int:
-    """Bytes of this process in memory."""
+    """The resident memory of this process, in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
 
 
 def measure(how: str, layers: int, width: int) -> dict[str, Any]:
-    """Runs of one model: ``how`` is eager, or the options that it is compiled with."""
+    """Measures runs of one model: ``how`` is ``eager``, or the options of the compilation."""
     from graphwright.torch.frozen_models import _OF_ALL_GRAPHS
 
     compiled = torch.compile(nn.Linear(4, 4), backend="graphwright")
@@ -74,7 +74,7 @@ def measure(how: str, layers: int, width: int) -> dict[str, Any]:
 
 
 def packed_bytes(graphs: Iterable[Any]) -> int:
-    """Bytes of the parameters as kernels take them, each block of memory once."""
+    """The bytes of packed parameters; shared memory counts once."""
     blocks: dict[int, int] = {}
     for weights in [held.model.package.weights for models in graphs for held in models._models.values()]:
         block = id(weights.region or weights)

@@ -35,7 +35,7 @@ def _seen(cls: Any, config: Any, size: int = 64) -> Callable[[], Made]:
 
 
 def _pair(cls: Any, config: Any) -> Callable[[], Made]:
-    """Of an encoder and a decoder."""
+    """A model with an encoder and a decoder."""
     feeds = {"input_ids": _ids(1, 8), "decoder_input_ids": _ids(1, 8), "use_cache": False}
     return lambda: (cls(config).eval(), feeds)
 

@@ -23,7 +23,7 @@ CALLS = 2000
 
 
 def fastest(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Microseconds of a call of each, the least of ``rounds`` in which all take turns."""
+    """Returns the microseconds of a call of each: the least of ``rounds``, in which all take turns."""
     best = dict.fromkeys(runs, float("inf"))
     for _ in range(rounds):
         for name, run in runs.items():
@@ -52,7 +52,7 @@ def graph_of_ten(rounds: int) -> float:
 
 
 def modules() -> dict[str, tuple[nn.Module, torch.Tensor]]:
-    """Modules whose kernels take next to nothing."""
+    """Modules whose kernels take almost no time."""
     return {
         "linear 4x4": (nn.Linear(4, 4), torch.randn(1, 4)),
         "mlp 8-16-4": (nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), torch.randn(1, 8)),

@@ -32,7 +32,7 @@ OURS, PEERS = "graphwright", ("eager", "inductor")
 
 
 def compare(name: str, threads: int, rounds: int) -> dict[str, Any]:
-    """What a results file holds, measured in this process."""
+    """Measures a model in this process; returns the contents of the results file."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     model, feeds = FULL[name]()
@@ -85,7 +85,7 @@ def _round(call: Callable[[], Any]) -> float:
 
 
 def _in_process(name: str, threads: int, rounds: int) -> dict[str, Any]:
-    """The same, measured in a process of its own."""
+    """As :func:`compare`, in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.torch_compile.speed", name, "--threads", str(threads)]
     command += ["--rounds", str(rounds), "--here"]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}

@@ -35,7 +35,7 @@ class Encoder(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two convolutions and what they were given."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ BACKENDS: Final[Mapping[str, dict[str, Any]]] = {
 
 
 def first_call(name: str, backend: str) -> float:
-    """Seconds of the first call, after one of a tiny function, for which all is imported."""
+    """Returns the seconds of the first call, after a call of a tiny function that imports everything."""
     arguments = BACKENDS[backend]
     torch.manual_seed(0)
     with torch.no_grad():

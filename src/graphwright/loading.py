@@ -5,7 +5,8 @@ from __future__ import annotations
 import copyreg
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -106,7 +107,7 @@ def make_model(
     """Makes the model of a package that was compiled here from the source model at ``where``. Raises
     ToolchainError if the package is only for other CPUs.
     """
-    return _Opening(package, options, sources, where).compiled(key)
+    return _Opening(package, options, sources, where).compiled(lambda: key)
 
 
 @dataclass(frozen=True)
@@ -132,13 +133,13 @@ class _Opening:
             use_plugins(options)
             executors = self._executors_with_plugins()
         if executors is not None:
-            return self._model(executors, None)
-        key = user_key(options.key_folder, create=False)
+            return self._model(executors, lambda: None)
+        key = partial(user_key, options.key_folder, create=True)
         return replace(self, package=self._recompiled()).compiled(key)
 
-    def compiled(self, key: bytes | None) -> Model:
-        """The model of a package that was compiled here; ``key`` signs it when it is saved. Raises
-        ToolchainError.
+    def compiled(self, key: Callable[[], bytes | None]) -> Model:
+        """The model of a package that was compiled here; ``key`` is called for the key that signs it when it
+        is saved. Raises ToolchainError.
         """
         executors = self._executors()
         if executors is None:
@@ -149,7 +150,7 @@ class _Opening:
             raise ToolchainError(Diagnostic("cpu", message, hint="add one that does, as in targets=v4,v3"))
         return self._model(executors, key)
 
-    def _model(self, executors: Mapping[str, Executor], key: bytes | None) -> Model:
+    def _model(self, executors: Mapping[str, Executor], key: Callable[[], bytes | None]) -> Model:
         def remake(options: Options) -> Model:
             return replace(self, options=options).compiled(key)
 

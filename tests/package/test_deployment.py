@@ -134,16 +134,43 @@ def test_a_package_of_others_says_once_that_it_is_compiled_again(
     assert said() == []
 
 
+@pytest.mark.parametrize("has_key", [True, False])
 def test_the_remedy_in_the_warning_works(
-    package_path: Path, options: Options, tmp_path: Path, said: Callable[[], list[str]]
+    has_key: bool, package_path: Path, options: Options, tmp_path: Path, said: Callable[[], list[str]]
 ) -> None:
     mine = ("--key-dir", str(tmp_path / "mine"), "--cache-dir", str(options.cache_dir))
-    user_key(tmp_path / "mine", create=True)
+    if has_key:
+        user_key(tmp_path / "mine", create=True)
     made = graphwright("compile", package_path, "-o", tmp_path / "here.om", *mine)
     assert made.exit_code == 0, made.stderr
     assert len(said()) == 1
     here = replace(options, key_dir=tmp_path / "mine", cc="/no/compiler", cache_dir=tmp_path / "none")
     gw.load(tmp_path / "here.om", options=here)
+    assert said() == []
+
+
+@pytest.mark.parametrize("trust", ["--trust", "--key"])
+def test_the_command_signs_a_package_of_someone_trusted(
+    trust: str, package_path: Path, options: Options, tmp_path: Path, said: Callable[[], list[str]]
+) -> None:
+    mine = ("--key-dir", str(tmp_path / "mine"), "--cc", "/no/compiler")
+    trusted = ("--trust",) if trust == "--trust" else ("--key", str(options.key_folder / "signing.key"))
+    made = graphwright("compile", package_path, "-o", tmp_path / "here.om", *mine, *trusted)
+    assert made.exit_code == 0, made.stderr
+    here = replace(options, key_dir=tmp_path / "mine", cc="/no/compiler", cache_dir=tmp_path / "none")
+    gw.load(tmp_path / "here.om", options=here)
+    assert said() == []
+
+
+def test_a_package_compiled_again_is_signed_when_it_is_saved(
+    package_path: Path, options: Options, tmp_path: Path, said: Callable[[], list[str]]
+) -> None:
+    mine = replace(options, key_dir=tmp_path / "mine")
+    model = gw.load(package_path, options=mine)
+    assert not (tmp_path / "mine").exists(), "loading writes no key"
+    model.save(tmp_path / "here.om")
+    assert len(said()) == 1
+    gw.load(tmp_path / "here.om", options=replace(mine, cc="/no/compiler", cache_dir=tmp_path / "none"))
     assert said() == []
 
 

@@ -37,8 +37,8 @@ class Origin:
     """The parts that the models of a package are made from."""
 
     package: Package
-    key: bytes | None
-    """Signs the packages that :meth:`Model.save` writes."""
+    key: Callable[[], bytes | None]
+    """The key that signs the packages that :meth:`Model.save` writes; None keeps their signature."""
     options: Options
     """The options of runs."""
     sources: frozenset[FileId]
@@ -249,8 +249,8 @@ class Model:
         return self.executor.stats()
 
     def save(self, target: str | os.PathLike[str] | BinaryIO) -> None:
-        """Writes the package as an ``.om`` file. A model that was compiled here is signed with this user's
-        key; a loaded one keeps its signature.
+        """Writes the package as an ``.om`` file. A model that was compiled here, also from another package,
+        is signed with this user's key; a loaded one keeps its signature.
 
         ``target`` is a path, to which the file is written atomically, or a binary file open for writing.
         Raises PackageError for a file that the model was made from, OSError, and TypeError.
@@ -260,9 +260,9 @@ class Model:
         if isinstance(target, str | os.PathLike):
             path = Path(target)
             self._refuse_source(path)
-            write_package(self.package, path, self._origin.key)
+            write_package(self.package, path, self._origin.key())
         elif hasattr(target, "write"):
-            write_package(self.package, target, self._origin.key)
+            write_package(self.package, target, self._origin.key())
         else:
             raise TypeError(f"save takes a path or a binary file, not {type(target).__name__}")
 
@@ -316,7 +316,7 @@ def make_models(origin: Origin, executors: Mapping[str, Executor]) -> Model:
 def _crash_folders(origin: Origin) -> CrashFolders | None:
     from graphwright.runtime.crashes.folder import prepared  # imported only with the option crash_dir
 
-    return prepared(origin.package, origin.key, origin.options)
+    return prepared(origin.package, origin.key(), origin.options)
 
 
 def _recording(

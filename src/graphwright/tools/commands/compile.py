@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Final, TextIO
+from typing import Annotated, BinaryIO, Final, TextIO
 
 import typer
 
@@ -12,6 +12,8 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.executable.nodes import Dispatch, HostProgram, buckets_of
 from graphwright.package.package import Entry
+from graphwright.package.sign import user_key
+from graphwright.package.write import write_package
 from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Model as ModelPath
@@ -124,6 +126,7 @@ def compile(
     if flags.shape and is_package(model):
         message = "a package keeps the sizes that it was compiled for: give the .onnx model"
         raise typer.BadParameter(message, param_hint="--shape")
+    key = user_key(options.key_folder, create=True) if is_package(model) else None
     wanted = gears.requested()
     timer = passes.timer()
     with stages(timer) as observe:
@@ -134,11 +137,19 @@ def compile(
     if files.emit_sources is not None:
         _emit_sources(compiled, files.emit_sources)
     if target == STANDARD_OUTPUT:
-        compiled.save(sys.stdout.buffer)
+        _save(compiled, sys.stdout.buffer, key)
         sys.stdout.buffer.flush()
         return
-    compiled.save(target)
+    _save(compiled, target, key)
     note(f"wrote {target} ({bytes_text(target.stat().st_size)}{_kernels_text(compiled.entry)})")
+
+
+def _save(compiled: Model, target: Path | BinaryIO, key: bytes | None) -> None:
+    """Writes the package. ``key`` signs one that was loaded, even if another key had signed it."""
+    if key is None:
+        compiled.save(target)
+    else:
+        write_package(compiled.package, target, key)
 
 
 def _emit_sources(compiled: Model, folder: Path) -> None:

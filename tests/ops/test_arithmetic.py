@@ -15,6 +15,7 @@ from graphwright.ops.nn.attention import HEADS_INSIDE, ScaledDotProductAttention
 from graphwright.ops.nn.channels_last_conv import ChannelsLastConv
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.conv_weight_gradient import ConvWeightGradient
 from graphwright.ops.nn.lstm import LSTM
 from graphwright.ops.nn.scaled_conv import ScaledConv
 from graphwright.ops.quantized.conv_integer import ConvInteger
@@ -32,6 +33,7 @@ CASES: list[tuple[Op, list[tuple[DType, tuple[int, ...]]], tuple[int, ...], int]
     (ScaledConv(), [(F32, (1, 4, 2, 2)), (F32, (6, 4, 1, 1)), (F32, (1, 4, 1, 1))], (1, 6, 2, 2), 2 * 24 * 4),
     (ChannelsLastConv(), [(F32, (1, 5, 5, 4)), (F32, (8, 4, 3, 3))], (1, 3, 3, 8), 2 * (9 * 8) * (4 * 9)),
     (ConvTranspose(), [(F32, (1, 4, 5)), (F32, (4, 3, 2))], (1, 3, 6), 2 * (4 * 5) * (3 * 2)),
+    (ConvWeightGradient((2,)), [(F32, (1, 4, 5)), (F32, (1, 3, 4))], (3, 4, 2), 2 * (3 * 4) * (4 * 2)),
     (ConvInteger(), [(U8, (1, 3, 4, 4)), (I8, (2, 3, 2, 2))], (1, 2, 3, 3), 2 * (2 * 9) * (3 * 4)),
     (MatMulInteger(), [(U8, (3, 5)), (I8, (5, 4))], (3, 4), 2 * 12 * 5),
     (MatMulNBits(4, 32), [(F32, (3, 64)), (U32, (10, 8)), (F32, (10, 2))], (3, 10), 2 * 30 * 64),

@@ -31,6 +31,8 @@ SCATTERED: Final = 82
 """Percent of peak of the products that a transposed convolution of few features scatters."""
 MOST_SCATTERED: Final = 256
 """The most products of a pixel that are scattered, and the most taps of a row of a window."""
+WEIGHT_GRADIENT: Final = 75
+"""Percent of peak of the products of a gradient of weights, without copies."""
 _MANY_FEATURES: Final = 12
 """Features that fill the tiles of the transposed convolution that does not scatter."""
 _FEW_CHANNELS: Final = 4
@@ -96,6 +98,13 @@ def scattered_transpose_work(lanes: int, pixels: Dim, cin: Dim, scattered: Dim, 
         moved=4 * (pixels * cin + stored),
         weights=4 * cin * scattered,
     )
+
+
+def weight_gradient_work(lanes: int, products: Dim, copied: Dim) -> Work:
+    """Gradient of the weights of a convolution: ``products`` of output pixels and taps, and ``copied``
+    elements of the image and of the gradient of the result.
+    """
+    return Work(fmas=products, efficiency=WEIGHT_GRADIENT, cycles=floordiv(3 * copied, lanes))
 
 
 def planar_depthwise_work(planes: Dim, vectors: Dim, taps: Dim) -> Work:

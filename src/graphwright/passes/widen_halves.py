@@ -30,6 +30,7 @@ from graphwright.ops.core.split import Split
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.conv_weight_gradient import ConvWeightGradient
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.resize import Resize
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
@@ -37,7 +38,9 @@ from graphwright.passes.base import Pass, Record, RulePass, graphs, nodes_of
 from graphwright.passes.base import replace as replace_node
 from graphwright.records import dataclass, replace
 
-IN_F32: Final = (MatMul, GroupedMatMul, ConvTranspose, MaxPool, AveragePool, Resize, MatMulNBits)
+IN_F32: Final = (
+    MatMul, GroupedMatMul, ConvTranspose, ConvWeightGradient, MaxPool, AveragePool, Resize, MatMulNBits,
+)  # fmt: skip
 """Further ops whose kernels compute in f32."""
 
 

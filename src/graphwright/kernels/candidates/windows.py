@@ -37,6 +37,7 @@ from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.col2im import Col2Im
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.conv_weight_gradient import ConvWeightGradient
 from graphwright.ops.nn.lp_pool import LpPool
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.spatial import Pool, Windows
@@ -165,6 +166,35 @@ def convolution(node: Node[Conv | ConvTranspose], context: Context) -> Launch | 
     store = Store(builder.output(y, y.type.dims), (n, m, *slide.positions), result)
     body = slide.over_positions(y.type.dims, Alloc(total, 0), terms, store)
     return builder.launch(body)
+
+
+@candidate(ConvWeightGradient)
+def weight_gradient(node: Node[ConvWeightGradient], context: Context) -> Launch | str:
+    """Computes each element of the gradient separately, as a sum over images and windows."""
+    op, x, dy, dw = node.op, node.operand(0), node.operand(1), node.output
+    dtype = x.type.dtype
+    if refusal := _unsupported(dtype, context):
+        return refusal
+    builder = KernelBuilder(node, context)
+    slide = _Slide(builder, op.windows, tuple(map(builder.size, x.type.dims[2:])), dy.type.dims[2:])
+    tap, n, m, c = slide.read(), symbol("n"), symbol("m"), symbol("c")
+    features, channels = (builder.size(floordiv(each.type.dims[1], op.group)) for each in (dy, x))
+    channel = floordiv(m, features) * channels + c
+    element = Load(builder.input(x, x.type.dims), (n, channel, *tap.index), tap.inside)
+    gradient = Load(builder.input(dy, dy.type.dims), (n, m, *slide.positions))
+    total = _register("total", dtype)
+    counts = [("n", builder.size(dy.type.dims[0]))]
+    counts += [(f"o{axis}", builder.size(size)) for axis, size in enumerate(dy.type.dims[2:])]
+    terms = nest(
+        counts,
+        Accumulate(total, (), "add", element * gradient),
+        outer=Kind.SERIAL,
+        innermost=Kind.SERIAL,
+    )
+    store = Store(builder.output(dw, dw.type.dims), (m, c, *slide.taps), Load(total, ()))
+    names = ("m", "c", *(f"k{axis}" for axis in range(slide.windows.rank)))
+    results = tuple(zip(names, map(builder.size, dw.type.dims), strict=True))
+    return builder.launch(nest(results, Alloc(total, 0), terms, store))
 
 
 @candidate(AveragePool, LpPool)

@@ -197,7 +197,7 @@ def test_there_are_no_import_cycles() -> None:
 
 
 def module_name(path: Path) -> str:
-    """As imports spell it."""
+    """The module name of a file, as imports spell it."""
     parts = path.relative_to(SOURCE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

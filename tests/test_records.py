@@ -181,7 +181,7 @@ def test_mutable_defaults_are_created_for_each_record_or_rejected() -> None:
 
 @records.dataclass(frozen=True)
 class Kept:
-    """One that pickle can find."""
+    """A record that pickle can find."""
 
     x: int
     inner: tuple[Any, ...] = ()

@@ -45,12 +45,12 @@ class Hostile:
         self._program = program(source, folder / "hostile", sanitizer_flags("address"), libraries)
 
     def packages(self, first: int, count: int) -> Counter[str]:
-        """How often each status was met by mutants of ``make fuzz``, which are planned."""
+        """The number of mutants of ``make fuzz`` with each status; all of them are planned."""
         shop = Workshop(self.folder)
         return self._tried("plan", first, count, lambda number: shop.mutant(number)[0])
 
     def steps(self, first: int, count: int) -> Counter[str]:
-        """How often each status was met by mutants of steps between programs, which are run."""
+        """The number of mutants of steps between programs with each status; all of them are run."""
         seeds = [self.folder / f"{name}.om" for name in STEPPED]
         for seed in seeds:
             gw.compile(MODELS[seed.stem]().model).save(seed)

@@ -119,12 +119,12 @@ class Model:
         return [_text(self.c, at(self.handle, c_size_t(index))) for index in range(count)]
 
     def dtype(self, index: int) -> Any:
-        """Of an output."""
+        """The dtype of an output."""
         info = c_void_p(self.c.gw_output(self.handle, c_size_t(index)))
         return NUMPY[self.c.gw_dtype_name(self.c.gw_tensor_dtype(info)).decode()]
 
     def run(self, *arrays: Array, out: Sequence[Array | None] = ()) -> list[Array]:
-        """One run of a new request."""
+        """Runs a new request once."""
         with Request(self) as request:
             request.feed(*arrays)
             request.give(*out)
@@ -178,7 +178,7 @@ class Request:
                 check(self.c.gw_request_set_output(self.handle, c_size_t(index), data, size), self.c)
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """Of an output, once a plan is made."""
+        """The shape of an output, after a plan is made."""
         rank = self.c.gw_request_output_rank(self.handle, c_size_t(index))
         return tuple(self.c.gw_request_output_size(self.handle, c_size_t(index), k) for k in range(rank))
 

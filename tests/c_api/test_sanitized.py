@@ -95,7 +95,7 @@ def test_standalone_libraries(sanitized: Sanitized, tmp_path: Path) -> None:
 
 
 def check_damage(sanitized: Sanitized) -> None:
-    """Bytes of the index and of the package of the first library are changed."""
+    """Changes bytes of the index and of the package of the first library."""
     whole = (sanitized.folder / "libone.so").read_bytes()
     start, rng = int(whole[-20:]), np.random.default_rng(0)
     package = whole.rindex(b"PK\x05\x06")

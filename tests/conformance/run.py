@@ -21,7 +21,7 @@ from .compare import difference
 
 
 class Verdict(enum.StrEnum):
-    """How a case ended."""
+    """The outcome of a case."""
 
     NATIVE = "native"
     HOST = "HostCall"

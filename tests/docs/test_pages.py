@@ -56,7 +56,7 @@ def pages_with_commands() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def example_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where ``model.onnx``, a small one, and ``model.om`` are, examples of plugins, and a model for each."""
+    """A folder with ``model.onnx`` (a small model), ``model.om``, examples of plugins, and their models."""
     made = tmp_path_factory.mktemp("pages")
     shutil.copytree(ROOT / "examples", made / "examples")
     for name, nodes in PLUGIN_MODELS.items():

@@ -38,7 +38,7 @@ def test_a_tutorial_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def printed_by(lines: str) -> str:
-    """What the last of ``lines`` prints."""
+    """The output of the last of ``lines``."""
     printed = ""
     for line in lines.splitlines():
         done = run(*shlex.split(line, comments=True))

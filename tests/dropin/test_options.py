@@ -28,7 +28,7 @@ def test_fields_and_defaults(kind: str) -> None:
 
 
 class Pickled(ours.SessionOptions):
-    """As immich sends options to other processes."""
+    """Pickles options, as immich does to send them to other processes."""
 
     def __getstate__(self) -> Any:
         return [(name, getattr(self, name)) for name in dir(self) if not callable(getattr(self, name))]

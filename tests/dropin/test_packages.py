@@ -149,7 +149,7 @@ def marked(name: str) -> Any:
 
 
 def folders(package: Package) -> list[str]:
-    """Where the package lies, and what it needs; the test fails if pip cannot fetch them."""
+    """The folders of the package and of its requirements; the test fails if pip cannot fetch them."""
     try:
         found = [cache.installed(release, alone=True) for release in (package.release, *package.beside)]
         return [

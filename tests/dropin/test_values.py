@@ -454,7 +454,7 @@ def test_outputs_are_forgotten_with_their_bindings(pair: dict[ModuleType, Any]) 
 
 
 def test_a_list_of_dicts_has_the_type_of_a_sequence_of_maps() -> None:
-    """What ZipMap gives, which skl2onnx writes for probabilities."""
+    """The result of ZipMap, which skl2onnx writes for probabilities."""
     node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2])
     entry = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(F32, []))
     model = built([node], [("x", F32, ["N", 3])], [])

@@ -71,7 +71,7 @@ ImportedBranch.onnx = {("Branch", 1, DOMAIN): branch}
 
 @op("ToyFault")
 class ToyFault(Op):
-    """Its import fails in the way that its attribute says."""
+    """A toy op whose import fails in the way that its attribute says."""
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         raise at.fail("sizes 3 and 4 differ")

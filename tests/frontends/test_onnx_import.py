@@ -473,7 +473,7 @@ def test_absurd_sizes_are_rejected() -> None:
 
 
 def nested(levels: int) -> onnx.ModelProto:
-    """Branches inside branches."""
+    """Nested branches."""
     leaf = helper.make_graph([toy("Scale", ["x"], ["t"])], "leaf", [], [tensor_info("t", None)])
     inner = leaf
     for _ in range(levels):

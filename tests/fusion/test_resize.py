@@ -22,7 +22,7 @@ UP = np.array([1, 1, 2, 2], np.float32)
 
 
 def nearest(x: Array) -> Array:
-    """Each pixel four times."""
+    """Repeats each pixel four times."""
     return x.repeat(2, 2).repeat(2, 3)
 
 

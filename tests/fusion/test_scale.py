@@ -40,7 +40,7 @@ def excited(
 
 
 def meant(x: Array, weights: Array, bias: Array, strides: tuple[int, ...]) -> Array:
-    """The block in f64."""
+    """The result of the block in f64."""
     x, pixels = np.maximum(x, 0).astype(np.float64), tuple(range(2, x.ndim))
     scaled = x / (1 + np.exp(-x.mean(pixels, keepdims=True)))
     taken = scaled[(slice(None), slice(None), *(slice(None, None, step) for step in strides))]

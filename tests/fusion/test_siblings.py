@@ -57,7 +57,7 @@ def gated(
 
 
 def meant(x: Array, activation: str, gate: Array, up: Array, first: Array, second: Array) -> Array:
-    """The block in f64."""
+    """The result of the block in f64."""
     wide = x.astype(np.float64)
     return ACTIVATIONS[activation][1](wide @ gate + first) * (wide @ up + second)
 

@@ -53,7 +53,7 @@ WRONG, RIGHT, EXPECTED, REFUSED = "wrong", "right", "explained", "not run by ONN
 
 
 def outcome(seed: int) -> tuple[str, str]:
-    """What became of a case, and how it differs if it is wrong."""
+    """The outcome of a case, with the difference if it is wrong."""
     try:
         case = generate(seed)
     except Impossible:

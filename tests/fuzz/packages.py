@@ -85,7 +85,7 @@ _TOKEN = re.compile(r"-?\d+(?:\.\d+)?|[A-Za-z_][A-Za-z0-9_]*|%[A-Za-z0-9_]+|[\[\
 
 @dataclass(frozen=True)
 class Seed:
-    """A sound package."""
+    """A valid package."""
 
     path: Path
     members: Mapping[str, bytes]

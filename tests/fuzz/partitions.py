@@ -72,7 +72,7 @@ def merging(chance: Chance) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Tried:
-    """One graph: ``partitions`` that differ, and what is wrong."""
+    """The result for one graph: the ``partitions`` that differ, and the faults."""
 
     seed: int
     partitions: int
@@ -99,7 +99,7 @@ def tried(seed: int, count: int, cache: Path) -> Tried:
 
 
 def _faults(entry: Model, feeds: Sequence[Array], sides: dict[str, Any], made: Case) -> Iterator[str]:
-    """What is wrong with the results of one partition."""
+    """The faults in the results of one partition."""
     entry.threads = 1
     first = entry(*(guarded(feed) for feed in feeds))
     for name, results in sides.items():

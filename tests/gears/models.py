@@ -83,12 +83,12 @@ def encoder() -> bytes:
 
 
 def plain(op: str, shape: list[Any], result: list[Any] | None = None, **attributes: Any) -> bytes:
-    """One node called ``it``."""
+    """A model with one node, called ``it``."""
     return onnx_model(
         [node(op, ["x"], ["y"], name="it", **attributes)], {"x": (FLOAT, shape)}, {"y": (FLOAT, result)}
     )
 
 
 def images(*shape: int, seed: int = 0) -> Array:
-    """Numbers to feed."""
+    """Random numbers as inputs."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)

@@ -96,7 +96,7 @@ def scanned() -> bytes:
 
 
 def chain(shape: list[Any], *nodes: onnx.NodeProto, **weights: Array) -> bytes:
-    """From ``x`` to ``y``."""
+    """A model of nodes from ``x`` to ``y``."""
     return onnx_model(list(nodes), {"x": (FLOAT, shape)}, {"y": (FLOAT, None)}, weights)
 
 

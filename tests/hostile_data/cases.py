@@ -23,7 +23,7 @@ class Fed:
 
 @dataclass(frozen=True)
 class Case:
-    """One node: its inputs by position (arrays are constants, None is absent), and what they may become."""
+    """A node: its inputs by position (arrays are constants, None is absent), and hostile values for them."""
 
     name: str
     op: str
@@ -38,7 +38,7 @@ class Case:
     """Operands whose shapes are part of what the node is: they are never open."""
 
     def feeds(self) -> dict[str, Fed]:
-        """Inputs by name."""
+        """The inputs by name."""
         return {f"i{k}": given for k, given in enumerate(self.inputs) if isinstance(given, Fed)}
 
 

@@ -102,7 +102,7 @@ class ToyBranch(RegionOp):
 
 @op("ToyEffect")
 class ToyEffect(Op):
-    """No output, one effect."""
+    """An op with an effect and without output."""
 
     outputs = 0
     traits = Trait.EFFECT

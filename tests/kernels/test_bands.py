@@ -29,7 +29,7 @@ V4 = ISAS["v4"]
 
 
 def compiled(model: onnx.ModelProto, rows: int, threads: int = 1, isa: str = "") -> gw.Model:
-    """In bands of so many rows; 0: without bands."""
+    """Compiles in bands of ``rows`` rows; 0: without bands."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chains, "worth_banding", lambda isa, forms: [slice(0, len(forms[0]))] if rows else [])
         patch.setattr(chains, "saved_ns", lambda isa, part: 1)
@@ -42,7 +42,7 @@ def is_banded(model: gw.Model) -> bool:
 
 
 def faults(model: gw.Model, x: Array, threads: int) -> list[str]:
-    """Of the memory plan, by the independent checker."""
+    """The faults that the independent checker finds in the memory plan."""
     assert isinstance(model.executor, Cpu)
     return check_plan(model.executor.task_graph, model.executor.plan([x.shape], threads), threads)
 

@@ -19,7 +19,7 @@ RNG = np.random.default_rng
 
 
 def result(isa: str, op: str, x: Array, w: Array, bias: Array | None = None, **attributes: Any) -> Array:
-    """What ``op`` computes from ``x`` and constant weights, without Winograd."""
+    """The result of ``op`` on ``x`` and constant weights, without Winograd."""
     weights = {"w": w} if bias is None else {"w": w, "b": bias}
     node = helper.make_node(op, ["x", *weights], ["y"], **attributes)
     model = model_proto([node], {"x": list(x.shape)}, {"y": None}, weights, opset=20)

@@ -97,7 +97,7 @@ class Stack(ImageStack):
 
 
 def _stack(seed: int) -> Module:
-    """Of rows of channels, or of pictures."""
+    """A stack of layers on rows of channels, or on images."""
     module, random = Module(), Random(seed)
     channels = random.choice([3, 16, 32, 48])
     h, w = symbol("H"), symbol("W")

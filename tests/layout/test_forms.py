@@ -44,7 +44,7 @@ def test_sizes_that_would_be_zero_are_estimated_larger() -> None:
 
 
 def saved(pixels: int) -> float:
-    """What blocks save a convolution, for each pixel."""
+    """The time that blocks save a convolution, per pixel."""
     module = Module()
     graph = module.add_graph(Graph("main"))
     x = graph.add_input(tensor(F32, 1, 64, pixels), "x")
@@ -75,7 +75,7 @@ def test_a_convolution_of_few_pixels_wastes_lanes_in_planes() -> None:
 
 
 def pooled(op: Pool, channels: int, size: int) -> tuple[float, int]:
-    """What blocks save an op, and what bringing its operand and its result into them and back costs."""
+    """The time that blocks save an op, and that converting its operand and result takes."""
     module = Module()
     graph = module.add_graph(Graph("main"))
     x = graph.add_input(tensor(F32, 1, channels, size, size), "x")

@@ -128,7 +128,7 @@ def compiled(name: str, isa: Isa) -> Any:
 
 
 class Tile(NamedTuple):
-    """Where a tile stands, and the elements from one of its rows to the next."""
+    """The position of a tile, and the stride of its rows in elements."""
 
     batch: int
     rows: slice

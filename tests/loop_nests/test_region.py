@@ -41,7 +41,7 @@ SHORT, COLUMNS, BLOCK = LIMITS.unroll_row, LIMITS.column_block, LIMITS.row_block
 
 
 def fused_nodes(module: Module) -> list[Node]:
-    """What the compiler fuses, regions of control flow included."""
+    """The fused nodes of a compiled module, including those in regions."""
     PassManager((*graph_passes(), *kernel_passes(TARGETS["v4"]))).run(module)
     return [node for graph in module.graphs.values() for node in graph.walk() if isinstance(node.op, Fused)]
 

@@ -37,7 +37,7 @@ ROWS_ONLY: Limits = replace(LIMITS, memory=frozenset({Level.GLOBAL, Level.REGIST
 
 
 def schedule(op: Op, *shapes: tuple[Dim, ...], dtype: DType = F32, limits: Limits = LIMITS) -> Schedule:
-    """That of a region with one node."""
+    """The schedule of a region with one node."""
     b, values = new_graph(Module(), "main", [(f"x{k}", TensorType(dtype, s)) for k, s in enumerate(shapes)])
     b.graph.set_outputs([b(op, *values)])
     return schedule_of(b.graph, limits)

@@ -129,7 +129,7 @@ class Drafter:
         )
 
     def choice(self, known: Sequence[int], least: int) -> int:
-        """One of ``known`` that has as many bytes."""
+        """A random buffer of ``known`` with at least ``least`` bytes."""
         return self.random.choice([b for b in known if self.numbers[self.buffers[b].size] >= least])
 
     def numbered(self, size: int) -> int:

@@ -49,7 +49,7 @@ def copies_in_loops(model: Model) -> int:
 
 
 def results(model: Model, feeds: Mapping[str, Array]) -> list[Array]:
-    """What all runs give: the same bits at any number of threads, poisoned or not."""
+    """The results of all runs: the same bits with any number of threads, with or without poison."""
     device = model.executor
     assert isinstance(device, Cpu)
     found: list[list[Array]] = []

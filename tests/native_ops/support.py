@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one sample gave, what it should give, and why it ran on the host (empty if it did not)."""
+    """The results of a sample, the expected ones, and why it ran on the host; empty if it did not."""
 
     actual: tuple[Array, ...]
     expected: tuple[Array, ...]

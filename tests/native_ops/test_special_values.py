@@ -112,7 +112,7 @@ def accepts(op: Op, count: int, dtype: DType) -> bool:
 
 
 def differing(name: str, actual: Array, expected: Array, dtype: DType) -> Array:
-    """Where NaN, infinity, the sign of zero or the value are not NumPy's."""
+    """The positions where NaN, infinity, the sign of zero or the value differ from NumPy."""
     if expected.dtype.kind in "iub":
         return np.asarray(actual != expected)
     with np.errstate(all="ignore"):

@@ -22,7 +22,7 @@ graphwright.ops.load()
 
 
 class RefusedError(Exception):
-    """What :meth:`NodeImporter.fail` returns."""
+    """The error that :meth:`NodeImporter.fail` returns."""
 
 
 class NodeImporter:

@@ -188,7 +188,7 @@ def _evaluate(scalar: Scalar, operands: dict[str, Array], sizes: dict[str, int])
 
 
 def expression_result(op: Op, arrays: Sequence[Array | None], types: Sequence[TensorType | None]) -> Array:
-    """``op.expression`` over whole arrays."""
+    """Evaluates ``op.expression`` on whole arrays."""
     refs = [None if t is None else Ref(f"x{k}", t.dtype) for k, t in enumerate(types)]
     scalar = op.expression(*refs)  # type: ignore[arg-type]  # absent optional inputs are None
     return np.asarray(

@@ -19,7 +19,7 @@ HEADS, FEATURES = 4, 8
 
 
 def definition(q: Array, k: Array, v: Array, mask: Array) -> Array:
-    """Of [B, S, H, D]; the result likewise."""
+    """Attention on operands [B, S, H, D], by its definition."""
     scores = np.einsum("bqhd,bkhd->bhqk", q.astype(np.float64), k) / np.sqrt(q.shape[-1]) + mask
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     return np.einsum("bhqk,bkhd->bqhd", powers / powers.sum(-1, keepdims=True), v)

@@ -558,7 +558,7 @@ def test_unsupported_forms_of_grouped_attention_are_named() -> None:
 
 
 def halves(feeds: Feed) -> list[Array | None]:
-    """Floats as f16."""
+    """The arrays with floats as f16."""
     return [f if f is None or f.dtype != np.float32 else f.astype(np.float16) for f in feeds]
 
 

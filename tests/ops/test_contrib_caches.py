@@ -65,7 +65,7 @@ def test_quantized_caches(bits: int, per_channel: bool, rotary: int) -> None:
 
 
 def resident(tokens: int, capacity: int, window: int) -> int:
-    """How many rows the specification says that the cache holds."""
+    """The number of rows of the cache, by the specification."""
     surplus = capacity - window + 1
     return tokens if tokens <= capacity else tokens - surplus * -(-(tokens - capacity) // surplus)
 

@@ -29,7 +29,7 @@ def check(
 
 
 def group_norm(x: Array, scale: Array, bias: Array, groups: int, epsilon: float) -> Array:
-    """Of x[N, H, W, C]."""
+    """Group normalization of x[N, H, W, C]."""
     n, *sizes, c = x.shape
     parts = x.astype(np.float64).reshape(n, math.prod(sizes), groups, c // groups)
     mean, variance = parts.mean((1, 3), keepdims=True), parts.var((1, 3), keepdims=True)

@@ -124,7 +124,7 @@ def arrays_with(sample: Sample, sizes: Sizes) -> list[Any]:
 
 
 def expected_of(sample: Sample, arrays: list[Any]) -> list[Any] | None:
-    """What the op's NumPy meaning gives for these sizes; None where they are refused."""
+    """The result of the op's reference for these sizes; None if it rejects them."""
     open_ = [number for number, arg in enumerate(sample.inputs) if arg is not None and arg.values is None]
     types = [(f"x{n}", TensorType(sample.inputs[n].type.dtype, arrays[n].shape)) for n in open_]  # type: ignore[union-attr]
     try:

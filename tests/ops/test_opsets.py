@@ -41,7 +41,7 @@ class Case:
 
 
 def model_of(cases: list[Case], opset: int) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """All ``cases`` in one graph, and what is fed."""
+    """A model with all ``cases``, and its inputs."""
     nodes, infos, held, outputs, feeds = [], [], [], [], {}
     for k, case in enumerate(cases):
         names = ["" if a is None else f"x{k}_{p}" for p, a in enumerate(case.arrays)]

@@ -26,7 +26,7 @@ def normal(*shape: int) -> Array:
 def model_of(
     op: str, arrays: Sequence[Array | None], given: dict[str, Any], outputs: Sequence[str], opset: int
 ) -> onnx.ModelProto:
-    """One node, whose inputs have dtypes alone."""
+    """A model with one node, whose inputs have dtypes but no shapes."""
     node = helper.make_node(
         op, ["" if a is None else f"x{k}" for k, a in enumerate(arrays)], outputs, **given
     )

@@ -194,7 +194,7 @@ def test_slices_of_symbols() -> None:
 
 
 def onnx_start(start: int, size: int, step: int) -> int:
-    """What NumPy takes for ONNX's start: clamped to [0, size - 1] where the step is negative."""
+    """ONNX's start for NumPy: clamped to [0, size - 1] if the step is negative."""
     return max(start, -size) if step < 0 else start
 
 

@@ -168,7 +168,7 @@ def test_stft_is_transforms_of_frames() -> None:
 
 
 def decomposed(op: DFT, x: Any) -> Any:
-    """What ``op`` gives in simpler ops, as deep as they go."""
+    """The result of ``op``, decomposed repeatedly until no op has a decomposition."""
     module = Module()
     b, (value,) = new_graph(module, "main", [("x", type_of(x))])
     made = op.decompose(b, value)

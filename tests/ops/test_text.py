@@ -419,7 +419,7 @@ def forest(rng: np.random.Generator, trees: int, targets: int, modes: tuple[int,
 
 
 def walked(attributes: dict[str, Any], x: Any) -> list[list[tuple[int, float]]]:
-    """For each row and tree the target and weight of the leaf that it reaches, one node at a time."""
+    """For each row and tree, the target and weight of its leaf, found node by node."""
     a = {k: numpy_helper.to_array(v) if isinstance(v, TensorProto) else v for k, v in attributes.items()}
     members = iter(
         np.split(values := a.get("membership_values", np.zeros(0)), np.flatnonzero(np.isnan(values)) + 1)

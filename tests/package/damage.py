@@ -40,13 +40,13 @@ def manifest_of(path: Path) -> dict[str, Any]:
 
 
 def entry_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What a manifest says of the first entry."""
+    """The first entry of a manifest."""
     entry: dict[str, Any] = manifest["entries"][0]
     return entry
 
 
 def targets_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What a manifest says of the targets of the first program, by ISA."""
+    """The targets of the first program of a manifest, by ISA."""
     targets: dict[str, Any] = entry_of(manifest)["programs"][0]
     return targets
 

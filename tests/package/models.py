@@ -58,7 +58,7 @@ class Classifier:
         )
 
     def value(self, x: Array) -> Array:
-        """The outputs, in f64."""
+        """The expected outputs, in f64."""
         padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
         convolved = np.einsum("nchwij,ocij->nohw", windows, self.weight) + self.bias[:, None, None]

@@ -36,7 +36,7 @@ def _nothing_was_said() -> Iterator[None]:
 
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """What was logged as a warning since it was asked before."""
+    """The warnings since the last call."""
     caplog.set_level(logging.WARNING, "graphwright")
 
     def read() -> list[str]:

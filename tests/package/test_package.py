@@ -232,7 +232,7 @@ def test_no_task_word_changed_does_harm(
 
 
 def numbers(plain: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where numbers, texts and lists are."""
+    """The positions of numbers, texts and lists."""
     if place:
         yield place
     if isinstance(plain, list | dict):

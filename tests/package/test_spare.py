@@ -42,7 +42,7 @@ class Deep:
         )
 
     def value(self) -> Array:
-        """The output, in f64."""
+        """The expected output, in f64."""
         padded = np.pad(self.x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
         result: Array = np.einsum("nchwij,ocij->nohw", windows, self.weight.astype(np.float64))

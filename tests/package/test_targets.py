@@ -91,7 +91,7 @@ MODELS: dict[str, tuple[bytes, dict[str, Any], list[Mapping[str, Array]]]] = {
 def packages(
     request: pytest.FixtureRequest, options: Options, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, dict[str, Path]]:
-    """Of each model one package for both, and one for each."""
+    """For each model, a package for both targets and one for each."""
     data, more, _ = MODELS[request.param]
     folder = tmp_path_factory.mktemp("targets")
     paths = {name: folder / f"{name}.om" for name in ("both", *BOTH)}

@@ -201,7 +201,7 @@ class Grower:
             self.add(value)
 
     def again(self) -> None:
-        """The same as some node before."""
+        """Adds a copy of an earlier node."""
         nodes = [n for n in self.b.graph if n.outputs and n.outputs[0] in self.values and not n.regions]
         if nodes:
             node = self.draw(st.sampled_from(nodes))

@@ -42,7 +42,7 @@ TROUBLE = np.array(
 
 
 def simplified(build: object) -> tuple[Record, list[np.ndarray], list[np.ndarray]]:
-    """What the pass did to ``build(b, x)``, and the results before and after on the troublesome numbers."""
+    """The result of the pass on ``build(b, x)``, and its results before and after for special values."""
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, len(TROUBLE)))])
     result = build(b, x)  # type: ignore[operator]

@@ -49,7 +49,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Facts:
-    """What a walk knows of every value, collected as it goes."""
+    """The facts about all values, collected during a walk."""
 
     known: dict[Value, Fact] = field(default_factory=dict)
 

@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 @contextmanager
 def isolated() -> Iterator[None]:
-    """What plugins register inside is forgotten afterwards."""
+    """Undoes at the end what plugins registered in the ``with`` block."""
     ops.load()
     registry.load()
     modules = set(sys.modules)
@@ -79,7 +79,7 @@ PLUGINS = {name: EXAMPLES / f"{name}.py" for name in ("snake", "median", "l2_nor
 
 
 def expected(name: str, x: Array) -> Array:
-    """What the model of that name gives, in f64."""
+    """The expected results of the model ``name``, in f64."""
     wide = x.astype(np.float64)
     if name == "snake":
         return wide + np.sin(2 * wide) ** 2 / 2
@@ -90,5 +90,5 @@ def expected(name: str, x: Array) -> Array:
 
 
 def numbers(*shape: int) -> Array:
-    """Standard normal."""
+    """Standard normal numbers."""
     return np.random.default_rng(len(shape)).standard_normal(shape, np.float32)

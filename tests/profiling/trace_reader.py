@@ -23,7 +23,7 @@ class Slice:
 
 @dataclass
 class Trace:
-    """What a viewer shows."""
+    """A trace as a viewer shows it."""
 
     tracks: dict[tuple[int, int], list[Slice]]
     """By process and thread: the outermost slices in order."""

@@ -61,7 +61,7 @@ class Elementwise(Values):
     """Appends elementwise ops to a graph."""
 
     def keep_exact(self, x: Value) -> None:
-        """Functions that round nothing."""
+        """Limits the functions to those without rounding."""
         known, dtype = self.known[x], x.type.dtype
         if dtype == BOOL:
             self.same(self.b(Not(), x), known)

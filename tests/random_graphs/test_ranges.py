@@ -51,7 +51,7 @@ def sizes_within(spans: dict[str, Dim], random: Random) -> dict[str, int]:
 
 
 def sizes_outside(spans: dict[str, Dim], random: Random) -> dict[str, int] | None:
-    """One size that its range does not hold, if there is one."""
+    """A size outside of its range, if there is one."""
     wrong = [(name, n) for name, s in spans.items() for n in range(LARGEST[name] + 3) if not s.holds(n)]
     return sizes_within(spans, random) | dict([random.choice(wrong)]) if wrong else None
 

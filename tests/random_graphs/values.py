@@ -49,7 +49,7 @@ class Known:
 
 
 def filled(dtype: DType, shape: Sequence[int], known: Known, rng: np.random.Generator) -> Array:
-    """Numbers that ``known`` describes."""
+    """Random numbers as ``known`` describes them."""
     bound = int(known.bound)
     if not known.integral:
         return np.asarray(rng.uniform(-bound, bound, shape)).astype(dtype.numpy)

@@ -38,7 +38,7 @@ SCALED = (F32, F16, BF16)
 
 
 class Wider(Grower):
-    """What is exact stays so: values that loops carry, scales that are powers of two."""
+    """A generator that keeps exact values exact: values that loops carry, scales that are powers of two."""
 
     def __init__(self, random: Random, b: Builder, depth: int) -> None:
         super().__init__(random, b, depth)
@@ -103,7 +103,7 @@ class Wider(Grower):
         return self.b.const(np.array(True)) if found is None else found
 
     def choice(self, x: Value) -> None:
-        """One of three regions, by the largest of some integers."""
+        """A branch with three regions, selected by the largest of some integers."""
         index = self.pick(lambda v: v.type.dtype in (I32, I64) and self.elements(v) > 0 and self.exact(v))
         if not self.depth or index is None:
             return

@@ -317,7 +317,7 @@ def outer_products_of_constants() -> bytes:
 
 @either
 def matrix_products_of_minutes() -> bytes:
-    """Of constants, and nothing reads them: neither folded nor run."""
+    """Products of constants whose results are not read: they are neither folded nor run."""
     weights = [tensor("to", [6000, 6000])]
     nodes = [
         node("ConstantOfShape", "to", "m0"),
@@ -417,7 +417,7 @@ def frames_as_long_as_memory() -> bytes:
 
 @either
 def trees_of_many_targets() -> bytes:
-    """One leaf, and scores for more targets than any memory holds."""
+    """A tree with one leaf, and scores for more targets than fit any memory."""
     trees = node(
         "TreeEnsemble", "x", "y", n_targets=HUGE, tree_roots=[0], domain="ai.onnx.ml",
         nodes_featureids=[0], nodes_splits=tensor("", np.zeros(1, np.float32)),

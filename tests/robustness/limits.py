@@ -48,7 +48,7 @@ class Outcome:
 
 
 def outcomes(kind: str, device: str, names: Sequence[str], seconds: int = SECONDS) -> list[Outcome]:
-    """What comes of each; where the process dies, the last one says how."""
+    """The outcome of each; if the process dies, the last one says how."""
     command = [sys.executable, "-m", "tests.robustness.limits", kind, device, str(seconds), *names]
     with tempfile.TemporaryFile("w+") as errors:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=os.environ)

@@ -41,7 +41,7 @@ def mutant(number: int) -> bytes:
 
 
 def _change_attribute(graph: onnx.GraphProto, generator: np.random.Generator) -> None:
-    """Of a node, or of one in the body of a loop or a branch."""
+    """Changes an attribute of a node, or of one in the body of a loop or branch."""
     attributes = [
         m
         for m in frontend.messages(graph)
@@ -76,7 +76,7 @@ def _change_input(graph: onnx.GraphProto, generator: np.random.Generator) -> Non
 
 
 def _change_type(graph: onnx.GraphProto, generator: np.random.Generator) -> None:
-    """Of an input, or of a cast; an input may lose its shape."""
+    """Changes the type of an input or of a cast; an input may lose its shape."""
     value = frontend.pick(graph.input, generator)
     if generator.random() < 0.5:
         value.type.tensor_type.ClearField("shape")

@@ -200,7 +200,7 @@ def containers() -> bytes:
 
 
 def quantized() -> bytes:
-    """Bytes: products and convolutions with zero points, by tensor and by channel."""
+    """Products and convolutions of bytes, with zero points per tensor and per channel."""
     generator = np.random.default_rng(5)
     weights = [
         tensor("w", generator.integers(-128, 128, (4, 3, 3, 3), np.int8)),
@@ -304,7 +304,7 @@ def vision() -> bytes:
 
 
 def signal() -> bytes:
-    """Transforms of frames."""
+    """Fourier transforms of frames."""
     nodes = [
         node("HannWindow", "length", "window"),
         node("Unsqueeze", "x minus", "parts"),

@@ -26,7 +26,7 @@ LONG = [v for v in HUGE if abs(v) > 2**40]
 def fed_model(
     op: str, *fed: Sequence[int | str], x: Sequence[int | str] = ("N", 3), outputs: int = 1, **attributes: Any
 ) -> bytes:
-    """One node on ``x`` and on i64 operands of these shapes, all of them fed."""
+    """A model with one node on ``x`` and on i64 operands of these shapes, which are all inputs."""
     names = [f"fed{k}" for k in range(len(fed))]
     node = helper.make_node(op, ["x", *names], [f"y{k}" for k in range(outputs)], "the_node", **attributes)
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)]

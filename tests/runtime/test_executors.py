@@ -160,7 +160,7 @@ class TestDispatch:
 
     @pytest.fixture
     def any_pair(self, options: Options) -> gw.Model:
-        """Of more ranks than a package holds variants for."""
+        """A model with more ranks than a package has variants."""
         node = helper.make_node("Add", ["x", "z"], ["y"])
         inputs = {"x": (FLOAT, None), "z": (FLOAT, None)}
         return gw.compile(onnx_model([node], inputs, {"y": (FLOAT, None)}), options=options)

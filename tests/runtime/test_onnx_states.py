@@ -39,7 +39,7 @@ def chunks(count: int = 4, batch: int = 1) -> list[Array]:
 
 
 def expected(model: bytes, fed: list[Array]) -> tuple[list[Array], Array]:
-    """What ONNX Runtime gives where the caller carries the state, and the last state."""
+    """The results of ONNX Runtime if the caller carries the state, and the last state."""
     session = onnxruntime.InferenceSession(model)
     h, results = np.zeros((1, fed[0].shape[1], HIDDEN), np.float32), []
     for x in fed:

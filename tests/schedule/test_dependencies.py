@@ -18,7 +18,7 @@ from graphwright.schedule.streams import assign_streams
 
 
 def edges(*tasks: tuple[int, list[Access]]) -> list[tuple[int, ...]]:
-    """What each of ``(stream, accesses)`` waits for."""
+    """The dependencies of each of ``(stream, accesses)``."""
     hazards = Hazards()
     return [hazards.add(index, stream, accesses) for index, (stream, accesses) in enumerate(tasks)]
 

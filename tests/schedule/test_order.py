@@ -16,7 +16,7 @@ from graphwright.schedule.order import Item, least_memory_order, live_bytes_at, 
 
 
 def peak_of(items: list[Item], sizes: dict[int, int], order: list[int]) -> int:
-    """Bytes live at each place, summed up memory by memory."""
+    """The peak of live bytes, summed up memory block by memory block."""
     worst = 0
     for now, index in enumerate(order):
         live = items[index].own

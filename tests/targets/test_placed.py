@@ -43,7 +43,7 @@ def rows(count: int) -> Array:
 
 
 def devices(model: gw.Model) -> list[str]:
-    """Of the programs, in the order in which they run."""
+    """The devices of the programs, in the order of their runs."""
     executable = model.entry.executable
     assert isinstance(executable, HostProgram)
     callees = [call.callee for call in executable.calls()]

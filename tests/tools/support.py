@@ -31,7 +31,7 @@ def write_model(path: Path, mark: str = "", op: str = "Relu") -> Path:
 
 
 def expected(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What the model gives for ``x``."""
+    """The expected result of the model for ``x``."""
     return np.maximum(x @ WEIGHTS, 0)
 
 

@@ -28,7 +28,7 @@ HALF = rates_text(cpu_model(), {isa: SLOW for isa in ("v3", "v4")})
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the user's rates are; warnings are new in each test."""
+    """The file of the user's rates; each test logs warnings anew."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr(log, "_WARNED", set())
     path = Options().calibration_file

@@ -32,7 +32,7 @@ def model() -> nn.Module:
 
 
 def report_of(folder: Path, module: nn.Module, **options: Any) -> Any:
-    """What became of ``module`` in what stands for a new process."""
+    """The report of ``module`` as if it was compiled in a new process."""
     torch._dynamo.reset()
     run, x = compiled(module, options={"cache_dir": folder, **options}), torch.randn(2, 8)
     with torch.no_grad():

@@ -25,7 +25,7 @@ from tests.torch.support import Applies, close
 
 
 def run_without_torch(code: str, *arguments: str) -> str:
-    """What ``code`` prints in a process that cannot import torch."""
+    """The output of ``code`` in a process that cannot import torch."""
     head = "import sys; sys.modules['torch'] = None; import numpy as np, graphwright as gw\n"
     done = subprocess.run(
         [sys.executable, "-c", head + code, *arguments], capture_output=True, text=True, timeout=120

@@ -15,7 +15,7 @@ from graphwright.profiling.rows import BETWEEN
 
 
 def frames(p: torch.profiler.profile) -> Counter[str]:
-    """How often each of graphwright's frames is in PyTorch's trace."""
+    """The number of occurrences of each of graphwright's frames in PyTorch's trace."""
     return Counter(event.name for event in p.events() if event.name.startswith("graphwright"))
 
 

@@ -44,7 +44,7 @@ def entry(**changes: object) -> str:
 
 @pytest.fixture
 def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Options]:
-    """Those of a user without a record; warnings are new in each test."""
+    """The options of a user without a record; each test logs warnings anew."""
     monkeypatch.setattr(log, "_WARNED", set())
     yield Options(cache_dir=tmp_path / "cache")
 

@@ -47,11 +47,11 @@ def browser_path() -> str | None:
 
 
 class BrowserError(Exception):
-    """What the browser, or a script in it, complains about."""
+    """An error of the browser, or of a script in it."""
 
 
 class Browser:
-    """One tab."""
+    """A tab of the browser."""
 
     def __init__(self, to_browser: int, from_browser: int) -> None:
         self._to, self._from = to_browser, from_browser
@@ -90,7 +90,7 @@ class Browser:
         )
 
     def media(self, **features: str) -> None:
-        """What style sheets may ask: ``prefers_color_scheme="dark"``."""
+        """Sets media features for style sheets, such as ``prefers_color_scheme="dark"``."""
         given = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
         self.call("Emulation.setEmulatedMedia", features=given)
 
@@ -128,11 +128,11 @@ class Browser:
                 self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=number)
 
     def screenshot(self) -> bytes:
-        """The window as PNG."""
+        """Returns the window as PNG."""
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def pdf(self) -> bytes:
-        """The page on paper."""
+        """Returns the page as PDF."""
         return base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"])
 
     def _next(self) -> Any:

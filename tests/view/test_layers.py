@@ -103,7 +103,7 @@ def test_a_node_without_operands_is_drawn_above_its_first_reader() -> None:
 
 
 def crossing_pairs(order: Sequence[Sequence[int]], links: Sequence[Edge]) -> int:
-    """By the definition: pairs of links whose ends are in different orders."""
+    """The crossings by definition: pairs of links whose ends are in different orders."""
     place = {item: (row, k) for row, items in enumerate(order) for k, item in enumerate(items)}
     ends = [(place[tail][0], place[tail][1], place[head][1]) for tail, head in links]
     return sum(

@@ -29,7 +29,7 @@ def compiled() -> tuple[gw.Model, dict[str, GraphPicture]]:
 
 
 def paths(picture: GraphPicture) -> list[str]:
-    """What each group is called, with those around it."""
+    """The path of each group: its name after those of the groups around it."""
     names = [""]
     for group in picture.groups[1:]:
         names.append(f"{names[group.parent]}/{group.name}")
@@ -104,7 +104,7 @@ def test_the_imported_graph_is_the_models(compiled: tuple[gw.Model, dict[str, Gr
 
 
 def edges_of(proto: onnx.ModelProto) -> Iterator[tuple[str, str]]:
-    """From node to node, by what they read; inputs and outputs by their own names."""
+    """The edges between nodes, by their sources; inputs and outputs by name."""
     made = {name: node.name for node in proto.graph.node for name in node.output} | {"x": "x"}
     for node in proto.graph.node:
         yield from ((made[name], node.name) for name in node.input if name in made)

@@ -153,7 +153,7 @@ class Recorded(Call):
 
 
 def graph_of(operator: Any, arguments: tuple[Any, ...]) -> fx.GraphModule:
-    """One call, whose tensors are the graph's arguments, and whose first result is the graph's."""
+    """A graph of one call: its tensors are the arguments, its first result is the result."""
     graph, mode = fx.Graph(), FakeTensorMode()
     named = arguments[-1] if isinstance(arguments[-1], dict) else {}
     leaves, spec = tree_flatten(arguments[:-1] if named else arguments)
@@ -199,7 +199,7 @@ def samples() -> Iterator[tuple[Callable[..., Any], list[torch.Tensor]]]:
 
 
 def operators() -> list[str]:
-    """Those with a schema: not the ones whose arguments are graphs."""
+    """The operators with a schema, which excludes those whose arguments are graphs."""
     return [name for name in import_functions() if not name.startswith("higher_order.")]
 
 

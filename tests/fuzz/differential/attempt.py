@@ -28,7 +28,7 @@ SINGLE = frozenset(
 
 @dataclass(frozen=True)
 class Mismatch:
-    """How the engines differ. ``kind`` is values, shape, dtype, refusal, acceptance, exception or
+    """The difference between the engines. ``kind`` is values, shape, dtype, refusal, acceptance, exception or
     unjudged.
     """
 
@@ -51,7 +51,7 @@ class Mismatch:
 
     @property
     def group(self) -> str:
-        """The same for mismatches that are likely to have one cause."""
+        """A key that mismatches with the same likely cause share."""
         text = re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?|'[^']*'", "#", self.text)
         return f"{self.kind} | {self.peer} | {self.op or '+'.join(sorted(set(self.ops)))} | {text[:110]}"
 
@@ -59,7 +59,7 @@ class Mismatch:
 def attempt(
     case: Case, options: Options, enter: Callable[[str], None] = lambda stage: None
 ) -> list[Mismatch]:
-    """What differs: nothing where both agree or refuse. ``enter`` hears which engine is next."""
+    """The differences; none if both agree or refuse. ``enter`` is called with the next engine."""
     enter("peer")
     peer = Peer(case.model)
     enter("graphwright")
@@ -145,7 +145,7 @@ def _feed(
 
 
 def _strided(feed: Mapping[str, Any]) -> dict[str, Any]:
-    """The same arrays, but their elements lie apart, and backwards along the first axis."""
+    """The same arrays with gaps between elements, reversed along the first axis."""
     return {name: _apart(array) if array.ndim else array for name, array in feed.items()}
 
 
@@ -157,7 +157,7 @@ def _apart(array: Any) -> Any:
 
 
 def _random(case: Case, got: list[Any], want: list[Any]) -> tuple[str, int]:
-    """What is wrong with random numbers; ``want`` takes over those that are as they must be."""
+    """The fault of random numbers; valid ones are copied to ``want``."""
     producers = {name: node.op_type for node in case.model.graph.node for name in node.output}
     for number, output in enumerate(case.model.graph.output):
         op = producers.get(output.name, "")
@@ -172,7 +172,7 @@ def _random(case: Case, got: list[Any], want: list[Any]) -> tuple[str, int]:
 def compared(
     ops: Sequence[str], got: Sequence[Any], want: Sequence[Any], rough: bool = False, epsilon: float = 0.0
 ) -> tuple[str, int]:
-    """What is wrong with the first output that differs, and its number; an empty text where none does."""
+    """The fault of the first output that differs, and its number; an empty text if there is none."""
     for number, (value, wanted) in enumerate(zip(got, want, strict=True)):
         text = difference(ops, plain(value), wanted, rough or not SINGLE.isdisjoint(ops), epsilon)
         if text:

@@ -103,7 +103,7 @@ def _attributes(model: onnx.ModelProto, node: onnx.NodeProto) -> str:
 
 
 def _whole(case: Case, feed: Mapping[str, Any], options: Options) -> str:
-    """How graphwright's graph differs from graphwright's nodes, each on what the nodes before it gave."""
+    """The difference between graphwright's graph and its nodes run one by one on each other's results."""
     values = {**constants(case.model), **feed}
     for node in case.model.graph.node:
         model, operands = alone(case.model, node, values)

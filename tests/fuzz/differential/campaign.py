@@ -32,7 +32,7 @@ MEMORY = 8 << 30
 def mismatches(
     seed: int, ops: Sequence[str], device: str, enter: Callable[[str], None] = lambda stage: None
 ) -> list[Mismatch]:
-    """What differs in one case, at most one mismatch."""
+    """The mismatches of one case: at most one."""
     try:
         case = generate(seed, ops)
     except Impossible:

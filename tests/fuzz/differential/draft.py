@@ -351,7 +351,7 @@ class Draft:
         return helper.make_tensor_value_info(value.name, kind, shape)
 
     def _sizes(self) -> list[dict[str, int]]:
-        """All ones first, then at random."""
+        """Sizes: all ones first, then random ones."""
         made: list[dict[str, int]] = []
         for k in range(FEEDS if self.symbols else 2):
             sizes: dict[str, int] = {}

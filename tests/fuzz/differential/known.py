@@ -66,12 +66,12 @@ def refused(reason: str, op: str = "", text: str = "") -> Known:
 
 
 def values(reason: str, op: str = "", text: str = "", **rest: Any) -> Known:
-    """Other elements."""
+    """A known mismatch: the result has other elements."""
     return Known(reason, "values", op, text, **rest)
 
 
 def shapes(reason: str, op: str, text: str = "", **rest: Any) -> Known:
-    """Other sizes."""
+    """A known mismatch: the result has other sizes."""
     return Known(reason, "shape", op, text, **rest)
 
 

@@ -141,7 +141,7 @@ def _without_attribute(case: Case, node: str, attribute: str) -> Case:
 
 
 def _static(case: Case) -> Iterator[Case]:
-    """All inputs declared as they are fed."""
+    """The model with all inputs declared with the fed shapes."""
     model = _copy(case)
     infos = [
         helper.make_tensor_value_info(i.name, i.type.tensor_type.elem_type, case.feeds[0][i.name].shape)

@@ -126,7 +126,7 @@ class Node:
         self._sessions: dict[bytes, Run | Exception] = {}
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Its outputs. Raises :class:`Refused`."""
+        """The outputs of a run. Raises :class:`Refused`."""
         single, feed = alone(self.model, self.proto, values)
         names = [output.name for output in single.graph.output]
         self.refused = ""

@@ -63,7 +63,7 @@ RANGES = {
 
 
 def difference(op: str, got: Any, want: Any) -> str:
-    """What is wrong with random numbers of ``op``: their type, shape or range."""
+    """The fault of random numbers of ``op``: their type, shape or range."""
     if got.dtype != want.dtype:
         return f"dtype {got.dtype}, not {want.dtype}"
     if got.shape != want.shape:

@@ -32,7 +32,7 @@ Build = Callable[..., Value]
 
 
 def launches(build: Build, *types: TensorType) -> tuple[int, int]:
-    """How many tasks a small model becomes and how many of its own kernels, after checking its results."""
+    """The numbers of tasks and of generated kernels of a small model, whose results are checked."""
     module = Module()
     b, values = new_graph(module, "main", [(f"x{k}", type) for k, type in enumerate(types)])
     module.main.set_outputs([build(b, *values)], ["y"])

@@ -51,7 +51,7 @@ def test_kernels_that_do_not_only_compute_with_bools_stay() -> None:
 
 @pytest.fixture(scope="module")
 def model() -> gw.Model:
-    """Of a[M, N] and b[N]: each function, and one of several."""
+    """A model of a[M, N] and b[N]: each function, and one composed of several."""
     nodes = [helper.make_node(op, ["a", "b"], [op]) for op in FUNCTIONS]
     nodes += [helper.make_node("Not", ["a"], ["Not"]), helper.make_node("Xor", ["Not", "Or"], ["both"])]
     names = [*FUNCTIONS, "Not", "both"]

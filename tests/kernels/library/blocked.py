@@ -11,7 +11,7 @@ from tests.kernels.library.harness import Array, guarded_copy
 
 
 def blocks(channels: int, isa: Isa) -> int:
-    """Blocks that hold ``channels``."""
+    """The number of blocks for ``channels``."""
     return -(-channels // isa.lanes)
 
 

@@ -39,11 +39,11 @@ class PreparedKernel:
         return whole
 
     def hooked(self, *shape: int) -> Array:
-        """What a hook stored of the result, which is [batch, rows, columns]."""
+        """The tiles that a hook stored, as [batch, rows, columns]."""
         operands = [*self.operands[:-1], None]
         batch, rows, columns = shape
         return call_hooked(self.kernel, operands, self.args, self.grid, self.scratch, (batch, rows, columns))
 
     def error_of_hook(self) -> int:
-        """What the kernel returns with a hook that returns 7."""
+        """The status of the kernel with a hook that returns 7."""
         return call(self.kernel, self.operands, self.args, self.grid, self.scratch, hook=hook("fail"))

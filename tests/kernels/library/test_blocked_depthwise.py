@@ -70,7 +70,7 @@ class Depthwise(PreparedKernel):
 
 
 def operands(rng: np.random.Generator, n: int, channels: int, h: int, w: int, window: Window) -> Any:
-    """x, weights and bias."""
+    """Returns x, the weights and the bias."""
     return (
         normal(rng, n, channels, h, w), normal(rng, channels, 1, *window.kernel), normal(rng, channels)
     )  # fmt: skip

@@ -18,7 +18,7 @@ from tests.kernels.library.test_byte_gemm import BYTES, random_bytes
 
 
 def expected_sums(x: Any, w: Any, groups: int, stride: int, pad: int, dilation: int) -> Any:
-    """Of integers in int64, pads being 0."""
+    """The convolution of integers in int64, with pads of 0."""
     n, c, _, _ = x.shape
     cout, cin, kh, kw = w.shape
     padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))

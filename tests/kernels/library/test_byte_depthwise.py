@@ -20,7 +20,7 @@ Pair = tuple[int, int]
 
 
 def expected_sums(x: Any, w: Any, strides: Pair, pads: Pair, dilations: Pair) -> Any:
-    """Of integers in int64, pads being 0; negative pads crop."""
+    """The convolution of integers in int64, with pads of 0; negative pads crop."""
     channels, multiplier = x.shape[1], len(w) // x.shape[1]
     top, left = (max(-pad, 0) for pad in pads)
     cropped = x[:, :, top : x.shape[2] - top, left : x.shape[3] - left]

@@ -62,7 +62,7 @@ class Convolution(Prepared):
 def operands(
     rng: np.random.Generator, n: int, groups: int, cin: int, cout: int, *sizes_and_window: Any
 ) -> Any:
-    """x, weights and bias."""
+    """Returns x, the weights and the bias."""
     *sizes, window = sizes_and_window
     weights = normal(rng, groups * cout, cin, *window.kernel)
     return normal(rng, n, groups * cin, *sizes), weights, normal(rng, groups * cout)

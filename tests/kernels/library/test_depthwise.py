@@ -57,7 +57,7 @@ class Depthwise(Prepared):
 
 
 def operands(rng: np.random.Generator, n: int, cin: int, multiplier: int, *sizes_and_window: Any) -> Any:
-    """x, weights and bias."""
+    """Returns x, the weights and the bias."""
     *sizes, window = sizes_and_window
     channels = cin * multiplier
     return normal(rng, n, cin, *sizes), normal(rng, channels, 1, *window.kernel), normal(rng, channels)

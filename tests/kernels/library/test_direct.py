@@ -98,7 +98,7 @@ class Direct(PreparedKernel):
 def operands(
     rng: np.random.Generator, n: int, groups: int, cin: int, cout: int, h: int, w: int, window: Window
 ) -> Any:
-    """x, weights and bias."""
+    """Returns x, the weights and the bias."""
     weights = normal(rng, groups * cout, cin, *window.kernel)
     return normal(rng, n, groups * cin, h, w), weights, normal(rng, groups * cout)
 

@@ -46,7 +46,7 @@ class Products:
         )  # fmt: skip
 
     def run(self, chunks: Chunks | None = None) -> list[AnyArray]:
-        """Both products; each element was stored once."""
+        """Returns both products, after checking that each element was stored once."""
         m, n = self.sizes.m, self.sizes.n
         *made, count = (
             guarded(m * n, side, fill) for side, fill in [("end", np.nan), ("start", np.nan), ("end", 0)]

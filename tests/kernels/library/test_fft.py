@@ -15,7 +15,7 @@ FAST = [length for length in LENGTHS if fft.sides(length)]
 
 
 def transform(isa: Isa, x: AnyArray, length: int, inverse: bool, bins: int) -> AnyArray:
-    """Every chunking gives the same bits."""
+    """The transform, after checking that every chunking gives the same bits."""
     made = fft.Fft(x.shape[0], x.shape[1], length, x.shape[2], bins, inverse)
     operands = [guard(x, at_end=True), guard(fft.table(length, inverse), at_end=True)]
     results = []

@@ -91,7 +91,7 @@ class Product(PreparedKernel):
 
     @staticmethod
     def _weights(codes: Any, scales: Any, zero: Any, bits: int, block: int, k: int) -> Any:
-        """By unpackbits, which takes the bits of a byte apart one by one."""
+        """The weights, unpacked bit by bit with ``unpackbits``."""
         rows = codes.reshape(len(codes), codes[0].size)
         single = np.unpackbits(rows, axis=1, bitorder="little")
         parts = single.reshape(len(codes), rows.shape[1] * 8 // bits, bits).astype(np.float64)

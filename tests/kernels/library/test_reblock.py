@@ -24,7 +24,7 @@ shapes = st.tuples(
 
 
 def check(isa: Isa, shape: tuple[int, ...], gap: int, side: str, channels_last: bool = False) -> None:
-    """Both kernels, under every chunking."""
+    """Checks both kernels with every chunking."""
     n, c, h, w = shape
     values = normal(np.random.default_rng(c * h * w), *shape)
     order = (0, 2, 3, 1) if channels_last else range(4)

@@ -51,7 +51,7 @@ def samples(low: Any, high: Any, bins: int, points: int, half_pixel: bool, scale
 
 def expected(x: AnyArray, regions: AnyArray, images: AnyArray, out: tuple[int, int], points: int,
              half_pixel: bool, scale: float) -> AnyArray:  # fmt: skip
-    """As ONNX defines it, sample by sample."""
+    """The result as ONNX defines it, sample by sample."""
     y = np.zeros((len(regions), x.shape[1], *out))
     for r, (x1, y1, x2, y2) in enumerate(regions):
         rows = samples(y1, y2, out[0], points, half_pixel, scale)

@@ -53,7 +53,7 @@ def packed(nodes: list[Node], dtype: Any) -> AnyArray:
 
 
 def leaf_of(nodes: list[Node], root: int, row: AnyArray) -> int:
-    """Where a walk ends."""
+    """The leaf that a traversal reaches."""
     place = root
     while nodes[place][3] != LEAF:
         split, feature, nan, to = nodes[place]

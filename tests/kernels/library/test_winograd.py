@@ -108,13 +108,13 @@ class Winograd(PreparedKernel):
 
 
 def strides_of(x: Array) -> tuple[int, int, int]:
-    """Of images, channel blocks and rows, in elements."""
+    """The strides of images, channel blocks and rows, in elements."""
     n, cb, h = (stride // 4 for stride in x.strides[:3])
     return n, cb, h
 
 
 def operands(seed: int, n: int, cin: int, cout: int, h: int, w: int) -> Any:
-    """x, weights and bias."""
+    """Returns x, the weights and the bias."""
     rng = np.random.default_rng(seed)
     return normal(rng, n, cin, h, w), normal(rng, cout, cin, 3, 3), normal(rng, cout)
 

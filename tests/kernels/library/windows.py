@@ -112,6 +112,6 @@ class Prepared(PreparedKernel):
         return self.launch(chunks).copy()
 
     def run_hooked(self) -> Array:
-        """What a hook stored of the result."""
+        """The tiles that a hook stored."""
         images, channels, *counts = self.y.shape
         return self.hooked(images, channels, prod(counts)).reshape(self.y.shape)

@@ -62,7 +62,7 @@ TierUpOf = Callable[[Make], TierUp]
 
 @pytest.fixture
 def hot(monkeypatch: pytest.MonkeyPatch) -> TierUpOf:
-    """What runs variants that a function makes."""
+    """A tier-up whose variants a function makes."""
 
     class Made(Build):
         def __call__(self, package: Any, shapes: Shapes, options: Options) -> Any:

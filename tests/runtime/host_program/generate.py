@@ -103,14 +103,14 @@ class _Growing:
         return made
 
     def sliced(self) -> Value:
-        """As many rows as an input says."""
+        """A slice with as many rows as an input says."""
         first = self.b.const([0], I64)
         last = self.b(Slice((0,), (1,), (0,), (1,)), self.counts)
         made: Value = self.b(Slice(), self.one(), first, last, self.b.const([0], I64))
         return made
 
     def reshaped(self) -> Value:
-        """By a shape that is computed: first the columns, then rows of 4 again."""
+        """Reshapes by a computed shape: to columns, then back to rows of 4."""
         two = self.b(Concat(0), self.b.const([-1], I64), self.b(Mul(), self.b.const([COLUMNS], I64), self.b(
             Slice((1,), (2,), (0,), (1,)), self.counts)))  # fmt: skip
         tall = self.b(Concat(0), *[self.one()] * 6)  # of 1, 2 or 3 times 4 columns

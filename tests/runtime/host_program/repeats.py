@@ -47,7 +47,7 @@ def _if() -> onnx.NodeProto:
 
 
 def _inner_loop() -> onnx.NodeProto:
-    """Adds x twice."""
+    """A loop that adds x twice."""
     states = [info("j", (), np.int64), info("on2", (), bool), info("k", None)]
     inner = body([node("Identity", "on2", "go2"), node("Add", "k x", "k2")], states, ["go2", "k2"])
     return node("Loop", "twice _ OLD", "NEW", body=inner)
@@ -146,7 +146,9 @@ class Repeat:
         return {"T": np.array(trips), **feeds} if self.counted else feeds
 
     def expected(self, feeds: dict[str, Array], most: int = 40) -> list[Array] | None:
-        """What NumPy gives; None where it does not end within ``most`` runs, or the cache gets large."""
+        """The result of NumPy; None if the loop does not end within ``most`` iterations, or the cache gets
+        large.
+        """
         v, c, x = feeds["v0"], feeds["c0"], feeds["x"]
         goes_on, number = bool(feeds.get("start", True)), 0
         rows: list[list[Array]] = [[] for _ in self.rows]

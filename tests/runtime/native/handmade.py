@@ -143,7 +143,7 @@ class Builder:
         return self.kernels.index(KernelRef(symbol))
 
     def input(self, rank: int, dtype: DType = F32) -> tuple[int, tuple[int, ...]]:
-        """Its buffer and the registers of its dims, all free."""
+        """Adds an input with free dims; its buffer and the registers of its dims."""
         index = len(self.inputs)
         dims = tuple(self.register(Code.DIM, index, axis) for axis in range(rank))
         self.inputs.append(Binding(f"x{index}", dtype, dims))

@@ -31,7 +31,7 @@ def numbers(count: int) -> np.ndarray:
 
 
 def counts(events: Events) -> Counter[EventKind]:
-    """Events by kind."""
+    """The number of events of each kind."""
     return Counter(EventKind(kind) for each in events.threads for kind in each.events["kind"].tolist())
 
 

@@ -27,7 +27,7 @@ MARK = "// "
 
 @dataclass(frozen=True)
 class AbacusTarget:
-    """Kernels are texts."""
+    """A target whose kernels are texts."""
 
     name: str = NAME
     library: str = ""
@@ -74,7 +74,7 @@ class AbacusTarget:
         return f"{', '.join(strided)} has strides" if strided else None
 
     def grid_of(self, kernel: Kernel) -> Dim:
-        """All of it at once."""
+        """The whole kernel is one unit."""
         return 1
 
     def scratch_of(self, kernel: Kernel) -> Dim:
@@ -95,7 +95,7 @@ class TextCompiler:
         return [_without_comments(source).encode() for source in sources]
 
     def stop(self) -> None:
-        """Nothing runs."""
+        """Does nothing: no process runs."""
 
 
 def _without_comments(source: str) -> str:

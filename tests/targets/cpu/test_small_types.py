@@ -30,7 +30,7 @@ HALVES = np.arange(1 << 16, dtype=np.uint16)
 
 
 def run(body: str, parameters: str, arrays: dict[str, Array], isa: Isa, output: str = "y") -> Array:
-    """What emitted C makes of a vector loop; the remainder of a vector is in it, and another chunking."""
+    """The result of a vector loop in emitted C, with a partial vector at the end and another chunking."""
     kernel = parse_kernel(f"kernel k({parameters}) sizes(N) {{ {body} }}")
     verify(kernel)
     assert parse_kernel(print_kernel(kernel)) == kernel

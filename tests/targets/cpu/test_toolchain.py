@@ -30,7 +30,7 @@ SOURCE = '__attribute__((visibility("default"))) int answer(void) {{ return {}; 
 
 @pytest.fixture(autouse=True)
 def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where sources that are kept for inspection are; it is removed with the folders of other tests."""
+    """The folder for sources that are kept for inspection; it is removed with those of other tests."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

@@ -87,7 +87,7 @@ def test_the_smallest_model_is_written_and_shows_the_fault(name: str, tmp_path: 
 
 
 def script_status(folder: Path) -> int:
-    """What the script of a reproduction exits with."""
+    """The exit status of the script of a reproduction."""
     here = Path.cwd()
     os.chdir(folder)
     try:

@@ -15,12 +15,12 @@ from graphwright.targets.cpu.isa import Isa
 SYMBOL: Final = "gw_leaky_relu_f32"
 
 _CHUNK: Final = 4096
-"""Elements of a unit."""
+"""The elements per unit."""
 
 
 @dataclass(frozen=True)
 class LeakyReluArgs(Arguments):
-    """The kernel's args in ABI order."""
+    """The arguments of the kernel, in the order of the call."""
 
     elements: Dim
     alpha: Dim
@@ -31,22 +31,22 @@ ABI: Final = Abi("leaky_relu", ("x", "y"), LeakyReluArgs.names())
 
 
 def grid(args: LeakyReluArgs) -> Dim:
-    """Chunks of elements."""
+    """The number of units: chunks of elements."""
     return ceildiv(args.elements, _CHUNK)
 
 
 def work_ns(isa: Isa, args: LeakyReluArgs) -> Dim:
-    """Nanoseconds of one core: what is read and written."""
+    """The predicted time on one core, in nanoseconds: memory traffic alone."""
     return predict(Work(moved=8 * args.elements), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches."""
+    """The memory that :data:`SYMBOL` accesses."""
     a = LeakyReluArgs.symbols()
     reaches = ABI.ordered(x=dense(4, a.elements), y=dense(4, a.elements))
     return (Extent(SYMBOL, ABI.args, reaches, grid=grid(a), bounds=within(BITS, "alpha")),)
 
 
 def header(isa: Isa) -> str:
-    """What ``leaky_relu.c`` includes."""
+    """The generated header of ``leaky_relu.c``."""
     return f"{ABI.c_text()}#define CHUNK {_CHUNK} /* elements of a unit */\n"

@@ -238,6 +238,15 @@ def test_help_breaks_lines_only_at_the_width_of_the_terminal(monkeypatch: pytest
     assert any("0 and 1 for integers. The same --seed gives the same inputs." in line for line in shown)
 
 
+def test_help_names_the_kind_of_an_options_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = graphwright("run", "--help").stdout.splitlines()
+    kinds = {"--threads": "NUMBER", "--cache-dir": "FOLDER", "--memory-budget": "BYTES", "--isa": "VALUE"}
+    for flag, kind in kinds.items():
+        (line,) = [line for line in lines if f" {flag} " in line]
+        assert line.split()[2] == kind, line
+
+
 def test_ranges_are_kept_shown_and_checked(model: Path) -> None:
     assert graphwright("compile", model, "-o", "ranged.om", "--shape", "x:N=2..16%2,4").exit_code == 0
     shown = graphwright("inspect", "ranged.om")

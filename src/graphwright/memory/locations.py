@@ -53,7 +53,7 @@ def sequentialize(moves: Sequence[Move]) -> list[Move]:
         writers.setdefault(move.target.memory, []).append(index)
 
     def freed(indices: Iterable[int]) -> list[int]:
-        """Those of ``indices`` whose targets no other pending move reads."""
+        """The ``indices`` whose targets no other pending move reads."""
         waiting = ((index, pending[index]) for index in indices if index in pending)
         return [k for k, m in waiting if reads[m.target.memory] == (m.source.memory is m.target.memory)]
 

@@ -1,4 +1,4 @@
-"""The first sentence of ONNX Runtime's errors about feeds, which scripts search for words and numbers."""
+"""The text of ONNX Runtime's errors about feeds: some scripts search it for words and numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REMEDY = "Please fix either the inputs/outputs or the model."
 
 
 def sentence(model: Signature, names: Sequence[str], feed: Mapping[str, Any]) -> str:
-    """What ONNX Runtime says about the first fault of a run, and a line break; empty if it accepts the feed
+    """ONNX Runtime's message about the first fault of a run, with a line break; empty if it accepts the feed
     and the names of outputs.
     """
     known = {arg.name: arg for arg in (*model.inputs, *model.overridable)}

@@ -130,7 +130,7 @@ def _resized_refusal(m: Match) -> Refusal | None:
 
 
 def _sinking(m: Match, resizes: Sequence[Node]) -> set[Node] | Refusal | str:
-    """Those of ``resizes``, operands of the concatenation, that sink; or why none does."""
+    """The ``resizes``, operands of the concatenation, that move after it; or the reason why none does."""
     if not resizes:
         return "no operand of the concatenation is a resized image"
     if (fault := _window_fault(m.root)) is not None:

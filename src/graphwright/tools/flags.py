@@ -18,9 +18,13 @@ import typer
 import graphwright as gw
 from graphwright.config import Options, variable
 from graphwright.errors import Collector, GraphwrightError, OptionError
+from graphwright.option_values import read_bytes, read_count, read_folder, read_positive
 from graphwright.records import fields, replace
 from graphwright.tools.console import set_verbosity
 
+_VALUE_NAMES: Final[Mapping[Callable[[str], Any], str]] = {
+    read_count: "NUMBER", read_positive: "NUMBER", read_folder: "FOLDER", read_bytes: "BYTES",
+}  # fmt: skip
 _PANEL: Final = "Options of the compiler (also GRAPHWRIGHT_NAME in the environment)"
 
 
@@ -163,7 +167,7 @@ def _flag(of: Any) -> inspect.Parameter:
     option = typer.Option(
         f"--{(name.removesuffix('s') if several else name).replace('_', '-')}",
         help=f"{help_text[0].upper()}{help_text[1:]}.{' Repeatable.' * several}",
-        metavar=None if switch else "NAME" if several else "VALUE",
+        metavar=None if switch else "NAME" if several else _VALUE_NAMES.get(of.metadata["read"], "VALUE"),
         show_default=False,
         rich_help_panel=_PANEL,
     )

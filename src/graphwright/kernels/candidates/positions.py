@@ -53,7 +53,7 @@ def range_(node: Node[Range], context: Context) -> Launch | str:
 
 @candidate(ConstantOfShape)
 def constant_of_shape(node: Node[ConstantOfShape], context: Context) -> Launch | str:
-    """The same value everywhere."""
+    """Fills the result with one value."""
     op = node.op
     if not context.target.has_code(op.dtype):
         return f"no kernel that fills with {op.dtype}"

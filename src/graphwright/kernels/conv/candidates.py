@@ -53,7 +53,7 @@ def _groups(node: Node) -> tuple[int, int]:
 
 @contraction(Conv, _groups, channel_axis=CHANNELS)
 def convolution(call: Contraction[Conv], context: Context) -> Launch | Run | str:
-    """In channel blocks, depthwise or general, for f32 over one to three spatial axes."""
+    """Convolutions in f32 over one to three spatial axes: in channel blocks, depthwise, or general."""
     x, w, bias = _operands(call)
     op = call.node.op
     if is_blocked(call.node.output) or is_blocked(x):
@@ -159,7 +159,7 @@ def _strides(channels: Dim, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 @contraction(ConvTranspose, _groups, channel_axis=CHANNELS)
 def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | Run | str:
-    """In channel blocks as direct convolutions, else by the kernels for planar images."""
+    """Transposed convolutions: direct ones in channel blocks, else by the kernels for planar images."""
     x, w, bias = _operands(call)
     op = call.node.op
     if is_blocked(x):
@@ -192,7 +192,7 @@ def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | R
 def _transposed_depthwise(
     call: Contraction[ConvTranspose], args: conv_transpose.ConvTransposeArgs, context: Context
 ) -> Launch:
-    """For one input channel per group."""
+    """Transposed convolution with one input channel per group."""
     x, w, bias = _operands(call)
     costs = (
         depthwise_transpose.grid(args),
@@ -204,7 +204,7 @@ def _transposed_depthwise(
 
 
 def _scattered(call: Contraction[ConvTranspose], axes: Sliding, context: Context) -> Launch:
-    """By scattering the products of each pixel."""
+    """Transposed convolution by scattering the products of each pixel."""
     x, w, bias = _operands(call)
     isa, group, (cin, cout, *kernel) = context.isa, call.node.op.group, w.type.sizes
     images, channels = x.type.dims[:2]

@@ -31,7 +31,7 @@ class Accumulators:
 
     @classmethod
     def filling(cls, isa: Isa, rows: int, vectors: int) -> Accumulators:
-        """With as many sets as keep the FMA units busy: each FMA waits for the one before it in its sum."""
+        """As many sets as keep the FMA units busy: each FMA waits for the one before it in its sum."""
         splits = next(n for n in (1, 2, 4) if n * rows * vectors >= FMA_SUMS or n == 4)
         return cls(isa, rows, vectors, splits)
 

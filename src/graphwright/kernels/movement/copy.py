@@ -59,7 +59,7 @@ class CopyNd(KernelCall):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Those of ``shape``, merged if they are more than the kernel takes."""
+        """The axes of the copy, merged if they are more than the kernel takes."""
         axes = tuple(zip(self.shape, self.dst_strides, self.src_strides, strict=True))
         return axes if len(axes) <= MAX_RANK else _merged(axes)
 

@@ -1,7 +1,8 @@
-"""The files of the installed package, if there is one; see :mod:`graphwright.onnxruntime.installed`.
+"""ONNX Runtime's tools for transformers: the files of an installed ONNX Runtime package, if there is one (see
+:mod:`graphwright.onnxruntime.installed`).
 
-Without it there is the part that runs models: :mod:`io_binding_helper`, which optimum imports. The rest
-optimizes and converts models; importing it says so.
+Otherwise, the only module is :mod:`io_binding_helper`, which runs models and which optimum imports. The other
+ones optimize and convert models; importing them raises an error that says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Not here: says so when it is imported."""
+"""ONNX Runtime's module ``transformers.onnx_model``, which graphwright lacks: importing it raises an error
+that says so.
+"""
 
 from graphwright.onnxruntime.refused import missing_part
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
@@ -16,6 +17,7 @@ from graphwright.errors import ModelError, OptionError
 from graphwright.ir.clone import clone_module
 from graphwright.memory.checker.check import check_plan
 from graphwright.runtime.devices.cpu import Cpu
+from tests.onnx_models import onnx_model
 from tests.random_graphs.generate import case
 
 Array = np.ndarray[Any, Any]
@@ -73,8 +75,19 @@ def test_a_budget_with_dynamic_sizes_holds_at_the_largest() -> None:
         assert needed(kept, rows) <= least
     with pytest.raises(ModelError, match="more than the budget"):
         compiled("N=1..128", budget=least)
-    with pytest.raises(ModelError, match="size N has no upper bound"):
+    with pytest.raises(ModelError, match=r"size N \(axis 0 of 'x'\) has no upper bound") as caught:
         compiled("N", budget=least)
+    assert "shapes={'x': ['N=1..16', " in caught.value.diagnostics[0].hint
+
+
+def test_a_size_that_values_decide_has_no_budget() -> None:
+    nodes = [helper.make_node("Range", ["zero", "n", "one"], ["r"]), helper.make_node("Neg", ["r"], ["y"])]
+    constants = {"zero": np.array(0, np.int64), "one": np.array(1, np.int64)}
+    specs = {"n": (TensorProto.INT64, [])}
+    proto = onnx_model(nodes, specs, {"y": (TensorProto.INT64, ["K"])}, constants)
+    with pytest.raises(ModelError, match="size range depends on the values of a run") as caught:
+        gw.compile(proto, options={"memory_budget": 1 << 20})
+    assert caught.value.diagnostics[0].hint == "drop memory_budget"
 
 
 def test_the_plan_within_a_budget_is_checked_and_the_bits_stay() -> None:

@@ -108,6 +108,39 @@ class TestReference:
                     {"x": classifier.x}, out={"y": np.empty(shape, np.float32)}
                 )
 
+    @pytest.mark.parametrize(
+        "x, y, message",
+        [
+            ((2, 3), (4, 5), "axis 0 of 'y' must be B (here 3), but is 4"),
+            ((2, 3), (3,), "'y' must have rank 2, but has rank 1"),
+            ((9, 3), (3, 5), "axis 0 of 'x' must be 1 to 4, but is 9"),
+            ((2, 3), (3, 7), "axis 1 of 'y' must be 5 to 50 in steps of 5, but is 7"),
+        ],
+    )
+    def test_shapes_that_do_not_fit_have_the_errors_of_the_cpu(
+        self, options: Options, x: tuple[int, ...], y: tuple[int, ...], message: str
+    ) -> None:
+        node = helper.make_node("MatMul", ["x", "y"], ["z"])
+        specs = {"x": (FLOAT, ["A", "B"]), "y": (FLOAT, ["B", "C"])}
+        proto = onnx_model([node], specs, {"z": (FLOAT, ["A", "C"])})
+        shapes = {"x": ["1..4", None], "y": [None, "5..50%5"]}
+        feeds = {"x": np.ones(x, np.float32), "y": np.ones(y, np.float32)}
+        for device in ("cpu", "null", "reference"):
+            model = gw.compile(proto, shapes=shapes, options=replace(options, device=device))
+            with pytest.raises(gw.FeedError) as caught:
+                model.run(feeds)
+            assert caught.value.diagnostics[0].message == message
+
+    def test_a_size_that_a_node_rejects_has_the_error_of_the_cpu(self, options: Options) -> None:
+        node = helper.make_node("MatMul", ["x", "y"], ["z"])
+        specs = {"x": (FLOAT, ["A", "B"]), "y": (FLOAT, ["C", "D"])}
+        proto = onnx_model([node], specs, {"z": (FLOAT, ["A", "D"])})
+        feeds = {"x": np.ones((2, 3), np.float32), "y": np.ones((4, 5), np.float32)}
+        for device in ("cpu", "reference"):
+            model = gw.compile(proto, options=replace(options, device=device))
+            with pytest.raises(gw.FeedError, match=r"B is 3 \(axis 1 of 'x'\) and C is 4 \(axis 0 of 'y'\)"):
+                model.run(feeds)
+
     def test_a_saved_model_runs_on_it(
         self, package_path: Path, classifier: Classifier, options: Options
     ) -> None:

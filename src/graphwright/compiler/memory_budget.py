@@ -11,7 +11,9 @@ from graphwright import _native
 from graphwright.config import Options
 from graphwright.cost.machine import Machine
 from graphwright.errors import Collector, Diagnostic, ModelError
-from graphwright.ir.graph import Module
+from graphwright.executable.nodes import SIZE_INPUT
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Dim, Range, evaluate, names_in
 from graphwright.kernels.launch import SelectedNode
 from graphwright.low_ir.evaluate import evaluate_shapes
@@ -75,7 +77,7 @@ def lower_within_budget(
         return program
     sizes = _largest_sizes(module)
     if missing := [name for name, size in sizes.items() if size is None]:
-        budget.faults.extend([_unbounded(name) for name in missing])
+        budget.faults.extend([_unbounded(name, module.main.inputs) for name in missing])
         return program
     largest = {name: size for name, size in sizes.items() if size is not None}
     first = least = _planned(program.tasks, module, largest, budget.threads)
@@ -142,13 +144,33 @@ def _planned(program: TaskGraph, module: Module, largest: Mapping[str, int], thr
     return timeline(program, sizes, offsets, arena, threads)
 
 
-def _unbounded(name: str) -> Diagnostic:
-    message = f"size {name} has no upper bound, so the memory budget cannot be guaranteed"
+def _unbounded(name: str, inputs: Sequence[Value]) -> Diagnostic:
+    axes = [(value, axis) for value in inputs for axis, dim in enumerate(value.type.dims)]
+    value, axis = next((v, axis) for v, axis in axes if name in names_in(v.type.dims[axis]))
+    if value.name.startswith(SIZE_INPUT):
+        message = f"size {name} depends on the values of a run, so the memory budget cannot be guaranteed"
+        return Diagnostic("memory-budget", message, hint="drop memory_budget")
+    message = (
+        f"size {name} (axis {axis} of {value.name!r}) has no upper bound, so the memory budget cannot be "
+        "guaranteed"
+    )
+    sizes = ", ".join(_bounded(dim) if k == axis else _kept(dim) for k, dim in enumerate(value.type.dims))
     hint = (
-        f"if it is a size of an input, give it or a range, as in shapes={{'x': ('{name}=1..16', 3)}}; "
-        "otherwise drop memory_budget"
+        f"if {value.name!r} is an input of the model, give the size or a range, as in "
+        f"shapes={{{value.name!r}: [{sizes}]}}; if values decide it, drop memory_budget"
     )
     return Diagnostic("memory-budget", message, hint=hint)
+
+
+def _bounded(dim: Dim) -> str:
+    """An example of a range for an axis of size ``dim``, as text in ``shapes``."""
+    scaled = None if isinstance(dim, int) else scaled_symbol(dim)
+    name, scale = scaled or ("", 1)
+    return f"'{name}=1..16'" if scale == 1 and name else f"'{scale}..{16 * scale}%{scale}'"
+
+
+def _kept(dim: Dim) -> str:
+    return str(dim) if isinstance(dim, int) else "None"
 
 
 def _too_much(budget: Budget, planned: Timeline, least: Timeline) -> Diagnostic:

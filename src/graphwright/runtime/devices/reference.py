@@ -11,9 +11,12 @@ from graphwright.ir.arrays import Array
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
 from graphwright.ir.graph import Module, Value
+from graphwright.ir.sizes import scaled_symbol, span_of
+from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import PassManager
+from graphwright.runtime.devices.constraint_errors import constraint_error
 from graphwright.runtime.executor import (
     REFERENCE_FAULTS,
     Executor,
@@ -70,7 +73,8 @@ class Reference(Executor):
 
     def _check_sizes(self, arrays: Sequence[Array]) -> None:
         """Raises FeedError if shapes do not fit the inputs, or violate an assumption of shape inference."""
-        inputs = self._module.main.inputs
+        inputs, table = self._module.main.inputs, self._module.symbols
+        axes = _sizes_of(inputs, arrays, table)
         shapes = {
             value.name: array.shape
             for value, array in zip(inputs, arrays, strict=True)
@@ -82,13 +86,53 @@ class Reference(Executor):
             PassManager((InferShapes(),)).run(shaped)
         sizes = input_sizes(self._module.main, arrays)
         faults = Collector(FeedError)
-        for guard in self._module.symbols.guards:
+        for guard in table.guards:
             if guard.broken_by(sizes):
                 raise FeedError(Diagnostic("guard", str(guard), guard.node))
-        for constraint in self._module.symbols.constraints:
-            if fault := constraint.broken_by(sizes):
-                faults.add("constraint", fault, constraint.node)
+        broken = [constraint for constraint in table.constraints if constraint.broken_by(sizes)]
+        faults.extend([constraint_error(constraint, axes) for constraint in broken])
         faults.raise_if_any()
+
+
+def _sizes_of(
+    inputs: Sequence[Value], arrays: Sequence[Array], table: SymbolTable
+) -> dict[str, tuple[int, str]]:
+    """The value of each symbol in the types of ``inputs``, and a text that names the axis that binds it.
+
+    Raises FeedError with the texts of the CPU's checks for arrays whose shapes do not fit.
+    """
+    sizes: dict[str, tuple[int, str]] = {}
+    faults = Collector(FeedError)
+    for value, array in zip(inputs, arrays, strict=True):
+        dims = value.type.shape
+        if value.type.dtype.element is not None or dims is None:
+            continue
+        if len(dims) != array.ndim:
+            message = f"{value.name!r} must have rank {len(dims)}, but has rank {array.ndim}"
+            faults.add("feed-shape", message)
+            continue
+        for axis, (dim, size) in enumerate(zip(dims, array.shape, strict=True)):
+            where = f"axis {axis} of {value.name!r}"
+            if needed := _needed(dim, size, where, sizes, table):
+                faults.add("constraint", f"{where} must be {needed}, but is {size}")
+    faults.raise_if_any()
+    return sizes
+
+
+def _needed(dim: Dim, size: int, where: str, sizes: dict[str, tuple[int, str]], table: SymbolTable) -> str:
+    """What the axis at ``where``, which is ``dim`` in the model, must be; empty if ``size`` fits. Adds the
+    value of its symbol to ``sizes``.
+    """
+    if isinstance(dim, int):
+        return "" if dim == size else str(dim)
+    scaled, span = scaled_symbol(dim), span_of(dim, table)
+    if scaled is None:
+        return ""
+    if not span.holds(size):
+        return span.words
+    name, scale = scaled
+    bound = scale * sizes.setdefault(name, (size // scale, where))[0]
+    return "" if bound == size else f"{dim} (here {bound})"
 
 
 def _recorder() -> Observer:

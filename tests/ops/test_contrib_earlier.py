@@ -230,6 +230,20 @@ def test_linear_attention(rule: str) -> None:
     )  # fmt: skip
 
 
+def test_ops_that_became_standard_accept_the_default_of_each_attribute() -> None:
+    """Exporters of language models write them out."""
+    feeds = [normal(2, 3, 5), normal(3, 1, 4)]
+    defaults = {"ndim": 1, "dilation": 1, "channels_last": 0, "state_window": 0, "state_update_capacity": 0}
+    cuda = {"state_channels_last": -1, "state_length": 0, "input_channel_offset": 0, "input_channels": 0}
+    compare("CausalConvWithState", feeds, ("y", "state"), **defaults, **cuda)
+    packed = [normal(2, 3, 8) / 2 for _ in range(3)]
+    compare(
+        "LinearAttention", packed, ("y", "state"), tolerance=1e-4, update_rule="linear", state_window=0,
+        chunk_size=64, q_num_heads=2, kv_num_heads=2,
+    )  # fmt: skip
+
+
 def test_attributes_that_the_standard_dropped_are_rejected() -> None:
     feeds = [normal(2, 3, 5), normal(3, 1, 4)]
     assert "has no attribute 'dilation'" in refused("CausalConvWithState", feeds, dilation=2)
+    assert "has no attribute 'state_window'" in refused("CausalConvWithState", feeds, state_window=2)

@@ -17,8 +17,21 @@ from graphwright.records import dataclass
 Key = tuple[str, str, str]
 """Domain, op type, overload."""
 ADOPTED: Mapping[tuple[str, str], tuple[int, Mapping[str, int]]] = {
-    ("com.microsoft", "CausalConvWithState"): (27, {"ndim": 1, "dilation": 1, "channels_last": 0}),
-    ("com.microsoft", "LinearAttention"): (27, {}),
+    ("com.microsoft", "CausalConvWithState"): (
+        27,
+        {
+            "ndim": 1,
+            "dilation": 1,
+            "channels_last": 0,
+            "state_channels_last": -1,
+            "state_length": 0,
+            "state_window": 0,
+            "state_update_capacity": 0,
+            "input_channel_offset": 0,
+            "input_channels": 0,
+        },
+    ),
+    ("com.microsoft", "LinearAttention"): (27, {"state_window": 0}),
 }
 """Ops of other domains that became ONNX ops: the first opset, and the implied values of dropped
 attributes.

@@ -23,8 +23,9 @@ from benchmarks.models import MODELS
 from benchmarks.neighbor import busy
 from graphwright import _native
 from graphwright.kernels.ref import KernelRef
-from graphwright.low_ir.encode import encode
+from graphwright.low_ir.serialize import to_plain
 from graphwright.low_ir.tasks import Block, Code, Instruction, Task, TaskGraph, TaskKind
+from graphwright.low_ir.wire import words_of
 from graphwright.targets.cpu.isa import V3
 from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
 from graphwright.tools.machine import machine, usable_cores
@@ -92,7 +93,9 @@ def program(regions: int, additions: int, work_ns: int) -> TaskGraph:
 def load() -> Callable[[TaskGraph], _native.Program]:
     """The kernel's library, ready to run programs."""
     library = _native.load_library(compile_shared(KERNEL, V3, find_toolchain()))
-    return lambda made: _native.Program(encode(made), b"", [library.symbol("add")], libraries=[library])
+    return lambda made: _native.Program(
+        words_of(to_plain(made)), b"", [library.symbol("add")], libraries=[library]
+    )
 
 
 def addition_ns(loaded: Callable[[TaskGraph], _native.Program]) -> float:

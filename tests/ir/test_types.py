@@ -21,7 +21,6 @@ from graphwright.ir.types import (
     dtype_of,
     optional_of,
     parse_type,
-    row_major,
     sequence_of,
     tensor,
     type_of,
@@ -75,7 +74,7 @@ def test_bad_text_is_rejected(text: str) -> None:
 @pytest.mark.parametrize(
     ("layout", "shape", "physical", "text"),
     [
-        (row_major(4), (1, 3, H, 5), (1, 3, H, 5), "layout(0 1 2 3)"),
+        (Layout((0, 1, 2, 3)), (1, 3, H, 5), (1, 3, H, 5), "layout(0 1 2 3)"),
         (Layout((0, 2, 3, 1)), (N, 3, 4, 5), (N, 4, 5, 3), "layout(0 2 3 1)"),
         (Layout((0, 1, 2, 3), ((1, 16),)), (N, 20, 4, 5), (N, 2, 4, 5, 16), "layout(0 1 2 3, 1/16)"),
         (

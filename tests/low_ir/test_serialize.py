@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from graphwright.ir.types import DTYPES
 from graphwright.kernels.ref import KernelRef
-from graphwright.low_ir.encode import encode
 from graphwright.low_ir.serialize import from_plain, to_plain
 from graphwright.low_ir.tasks import (
     Binding,
@@ -29,6 +28,7 @@ from graphwright.low_ir.tasks import (
     TaskGraph,
     TaskKind,
 )
+from tests.low_ir.words import encode
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 lists = st.lists(numbers, max_size=3).map(tuple)

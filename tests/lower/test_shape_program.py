@@ -16,13 +16,13 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.symbols import Dim, Range, SymbolTable, ceildiv, evaluate, maximum, minimum, symbol
 from graphwright.ir.types import F32, U8, TensorType, tensor
-from graphwright.low_ir.encode import encode
 from graphwright.low_ir.tasks import Binding, Block, Code, TaskGraph
 from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.unary import Relu
+from tests.low_ir.words import encode
 
 NAMES = ("N", "M", "K")
 BINARY: tuple[Callable[[Dim, Dim], Dim], ...] = (

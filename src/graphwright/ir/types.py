@@ -157,8 +157,3 @@ class Layout:
     def __str__(self) -> str:
         blocks = "".join(f", {axis}/{size}" for axis, size in self.blocks)
         return f"layout({' '.join(map(str, self.order))}{blocks}{', zero' if self.zero_padded else ''})"
-
-
-def row_major(rank: int) -> Layout:
-    """The layout of a C-contiguous array."""
-    return Layout(tuple(range(rank)))

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from graphwright import _native
-from graphwright.low_ir.encode import encode
 from graphwright.low_ir.tasks import FunctionOperand, Storage
 from graphwright.targets.cpu.c.extent import FIRST
+from tests.low_ir.words import encode
 from tests.runtime.native.handmade import Builder
 
 NOWHERE = 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.conv import conv
-from graphwright.kernels.conv.pack import conv_layout, conv_panels
+from graphwright.layout import transform
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import each_isa
@@ -30,6 +30,15 @@ from tests.kernels.library.windows import (
     reference,
     with_depth,
 )
+
+
+def panels_of(w: Any, groups: int, rows: int) -> Any:
+    """Weights [Cout, Cin/groups, kh, kw] as panels [groups, panels, Cin/groups * kh * kw, rows]."""
+    features, taps = w.shape[0] // groups, prod(w.shape[1:])
+    panels = -(-features // rows)
+    padded = np.zeros((groups, panels * rows, taps), w.dtype)
+    padded[:, :features] = w.reshape(groups, features, taps)
+    return np.ascontiguousarray(padded.reshape(groups, panels, rows, taps).transpose(0, 1, 3, 2))
 
 
 class Convolution(Prepared):
@@ -52,7 +61,7 @@ class Convolution(Prepared):
         )  # fmt: skip
         self.args = replace(self.args, block_panels=block_panels or conv.block_panels(isa, self.args))
         self.args = replace(self.args, unit_tiles=unit_tiles or conv.unit_tiles(isa, self.args))
-        panels, _ = strided(conv_panels(w, groups, conv.panel_rows(isa)), range(4), 0, side)
+        panels, _ = strided(panels_of(w, groups, conv.panel_rows(isa)), range(4), 0, side)
         bias = None if bias is None else strided(bias, (0,), 0, side)[0]
         self.operands = [x, panels, bias, self.y]
         self.kernel = load(conv, isa)[conv.SYMBOL]
@@ -175,13 +184,13 @@ def test_nan_and_inf_follow_numpy(isa: Isa) -> None:
 
 def test_panels_follow_their_layout() -> None:
     weights = normal(np.random.default_rng(4), 2 * 11, 3, 2, 5)
-    panels = conv_panels(weights, 2, 8)
+    panels = panels_of(weights, 2, 8)
     assert panels.shape == (2, 2, 30, 8)
     assert panels[1, 1, 29, 2] == weights[21, 2, 1, 4]
     assert not panels[:, 1, :, 3:].any()
     for isa in ISAS.values():
-        rows = conv.panel_rows(isa)
-        assert conv_layout(isa).physical_shape((2, 11, 30)) == conv_panels(weights, 2, rows).shape
+        packed = transform.pack(weights.reshape(2, 11, 30), conv.weights_layout(isa))
+        np.testing.assert_array_equal(packed, panels_of(weights, 2, conv.panel_rows(isa)))
 
 
 def test_sizes_may_be_symbols() -> None:

@@ -12,7 +12,6 @@ import numpy as np
 from graphwright import _native
 from graphwright.ir.types import F32, DType
 from graphwright.kernels.ref import KernelRef
-from graphwright.low_ir.encode import encode
 from graphwright.low_ir.tasks import (
     Binding,
     Block,
@@ -27,6 +26,7 @@ from graphwright.low_ir.tasks import (
     TaskGraph,
     TaskKind,
 )
+from tests.low_ir.words import encode
 
 KERNELS = """
 #include <stdint.h>

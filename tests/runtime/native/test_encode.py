@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from graphwright import _native
 from graphwright.ir.types import BOOL, F32
-from graphwright.low_ir.encode import encode
 from graphwright.low_ir.tasks import (
     Block,
     Code,
@@ -27,6 +26,7 @@ from graphwright.low_ir.tasks import (
     TaskKind,
 )
 from graphwright.low_ir.wire import MAGIC, VERSION
+from tests.low_ir.words import encode
 from tests.runtime.native.handmade import Builder, affine_chain, load
 
 HEAVY = 1_000_000

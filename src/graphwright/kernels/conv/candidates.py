@@ -22,13 +22,11 @@ from graphwright.kernels.conv import (
     conv_transpose,
     depthwise,
     depthwise_transpose,
-    pack_transpose,
     scattered_transpose,
 )
 from graphwright.kernels.conv.blocked_candidates import launch_blocked
 from graphwright.kernels.conv.blocked_convolution import BlockedConvolution
 from graphwright.kernels.conv.blocked_transposed_candidates import BlockedTransposed
-from graphwright.kernels.conv.pack import conv_layout
 from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.strides import row_major_strides
@@ -142,7 +140,7 @@ class _RowMajor:
             weights = packed(self.w, layout, self.call.node, context, viewed, scale)
         else:  # panels do not cross groups
             shape = (op.group, features, cin * taps)
-            weights = packed(self.w, conv_layout(isa), self.call.node, context, shape)
+            weights = packed(self.w, conv.weights_layout(isa), self.call.node, context, shape)
         costs = conv.grid(isa, args), conv.scratch_bytes(isa, args), conv.work_ns(isa, args)
         operands = conv.ABI.ordered(x=self.x, w=weights, bias=self.bias, y=self.call.result)
         return self.call.launch(conv.SYMBOL, operands, args, *costs)
@@ -178,7 +176,7 @@ def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | R
     if cin == op.group:
         return _transposed_depthwise(call, args, context)
     flat_shape = None if len(kernel) == 2 else (cin, cout, prod(kernel[:-1]), kernel[-1])
-    weights = packed(w, pack_transpose.LAYOUT, call.node, context, flat_shape)
+    weights = packed(w, conv_transpose.LAYOUT, call.node, context, flat_shape)
     isa = context.isa
     costs = (
         conv_transpose.grid(isa, args),

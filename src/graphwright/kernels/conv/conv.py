@@ -15,6 +15,7 @@ from typing import Final
 from graphwright.cost.images import im2col_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.types import Layout
 from graphwright.kernels.conv.arguments import StridedConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
@@ -53,9 +54,9 @@ class ConvArgs(StridedConvolutionArgs):
 
 
 ABI: Final = Abi("conv", ("x", "w", "bias", "y"), ConvArgs.names())
-"""``w`` is packed in panels (``pack.conv_panels`` with :func:`panel_rows`); ``bias`` [groups * cout] may be
-absent; ``y`` is ignored if there is a hook. The hook, or a null pointer, comes next; its rows are the output
-channels of all groups, its columns the output pixels row by row.
+"""``w`` is packed in panels (:func:`weights_layout`); ``bias`` [groups * cout] may be absent; ``y`` is
+ignored if there is a hook. The hook, or a null pointer, comes next; its rows are the output channels of all
+groups, its columns the output pixels row by row.
 """
 
 
@@ -70,6 +71,15 @@ def tile_shape(isa: Isa) -> TileShape:
 def panel_rows(isa: Isa) -> int:
     """Output channels per panel of packed weights (``mr``)."""
     return tile_shape(isa).rows
+
+
+def weights_layout(isa: Isa) -> Layout:
+    """The layout of packed weights [groups, Cout/groups, Cin/groups * kh * kw].
+
+    With one group, or if Cout/groups is a multiple of ``mr``, the bytes are the same as those of
+    [Cout, Cin/groups, kh, kw] with axis 0 cut into blocks, ``Layout((0, 1, 2, 3), ((0, mr),))``.
+    """
+    return Layout((0, 1, 2), ((1, panel_rows(isa)),), zero_padded=True)
 
 
 def unit_tiles(isa: Isa, args: ConvArgs) -> Dim:

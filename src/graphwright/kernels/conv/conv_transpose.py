@@ -12,9 +12,9 @@ from typing import Final
 from graphwright.cost.images import TRANSPOSED
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, product
+from graphwright.ir.types import Layout
 from graphwright.kernels.conv import phases
 from graphwright.kernels.conv.arguments import ConvolutionArgs
-from graphwright.kernels.conv.pack_transpose import BLOCK
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     SIZE,
@@ -33,6 +33,10 @@ from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_conv_transpose_f32"
 
+BLOCK: Final = 12
+"""Output channels that are contiguous in packed weights, for each tap and input channel."""
+LAYOUT: Final = Layout((1, 2, 3, 0), ((1, BLOCK),), zero_padded=True)
+"""For weights [Cin, Cout/groups, kd * kh, kw]: [blocks, kd * kh, kw, Cin, BLOCK] in memory."""
 _FEW_ROWS: Final = 4
 """With fewer features, packing takes longer than the products."""
 UNIT_COLUMNS: Final = 256
@@ -56,8 +60,8 @@ class ConvTransposeArgs(ConvolutionArgs):
 
 
 ABI: Final = Abi("conv_transpose", ("x", "w", "bias", "y"), ConvTransposeArgs.names())
-"""``w`` is packed as ``pack_transpose.LAYOUT``; ``bias`` [groups * out_channels] may be absent; ``y`` is
-ignored if there is a hook. The hook, or a null pointer, comes next.
+"""``w`` is in :data:`LAYOUT`; ``bias`` [groups * out_channels] may be absent; ``y`` is ignored if there is a
+hook. The hook, or a null pointer, comes next.
 """
 
 

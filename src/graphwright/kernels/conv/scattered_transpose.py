@@ -18,8 +18,7 @@ from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, product
 from graphwright.ir.types import Layout
 from graphwright.kernels.conv import phases
 from graphwright.kernels.conv.arguments import Convolution2dArgs
-from graphwright.kernels.conv.conv_transpose import tile_shape
-from graphwright.kernels.conv.pack_transpose import BLOCK
+from graphwright.kernels.conv.conv_transpose import BLOCK, tile_shape
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
     SIZE,

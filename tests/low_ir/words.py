@@ -1,4 +1,4 @@
-"""Encodes programs for the native runtime."""
+"""Programs in the wire format of the native runtime."""
 
 from __future__ import annotations
 
@@ -8,7 +8,5 @@ from graphwright.low_ir.wire import words_of
 
 
 def encode(program: TaskGraph) -> bytes:
-    """``program`` in the format of :mod:`graphwright.low_ir.wire`. Raises OverflowError for a number beyond
-    int64.
-    """
+    """``program`` as words of the wire format."""
     return words_of(to_plain(program))

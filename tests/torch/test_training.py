@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from graphwright.torch import report
 from tests.torch.support import compiled
@@ -83,3 +84,76 @@ def test_frozen_weights_need_no_gradient() -> None:
     module.weight.requires_grad_(requires_grad=False)
     assert_trains_natively(module, torch.randn(2, 3, 6, 5))
     assert module.weight.grad is None
+
+
+class Attends(nn.Module):
+    """Self-attention of one projection."""
+
+    def __init__(self, causal: bool = False, mask: torch.Tensor | None = None) -> None:
+        super().__init__()
+        self.projection = nn.Linear(16, 48)
+        self.causal, self.mask = causal, mask
+
+    def forward(self, x: torch.Tensor) -> Any:
+        q, k, v = self.projection(x).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+        return functional.scaled_dot_product_attention(q, k, v, self.mask, is_causal=self.causal)
+
+
+@pytest.mark.parametrize(
+    ("causal", "length", "mask"),
+    [
+        (False, 7, None),
+        (True, 7, None),
+        (True, 300, None),  # several blocks of queries
+        (False, 5, torch.tensor([[True, True, False, True, False]] * 5)),
+        (False, 5, torch.linspace(-1, 1, 50).reshape(2, 1, 5, 5)),
+        (False, 5, torch.tensor([0, -1, 0.5, -torch.inf, 0]).reshape(1, 1, 1, 5).expand(2, 2, 1, 5)),
+    ],
+)
+def test_gradients_of_attention(causal: bool, length: int, mask: torch.Tensor | None) -> None:
+    torch.manual_seed(0)
+    assert_trains_natively(Attends(causal, mask), torch.randn(2, length, 16))
+
+
+def test_gradients_of_cross_attention() -> None:
+    class Crosses(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return functional.scaled_dot_product_attention(x[:, :3], x, x.cos(), scale=0.7)
+
+    torch.manual_seed(0)
+    assert_trains_natively(
+        Crosses(), torch.randn(2, 5, 9, 8).transpose(1, 2).contiguous().transpose(1, 2)[:, :3]
+    )
+
+
+def test_a_query_that_sees_no_key_gives_zeros_in_training() -> None:
+    mask = torch.ones(5, 5, dtype=torch.bool)
+    mask[2] = False
+    module, x = Attends(mask=mask), torch.randn(2, 5, 16, requires_grad=True)
+    result = compiled(module)(x)
+    torch.testing.assert_close(result, module(x), rtol=1e-4, atol=1e-5)
+    assert not result[:, :, 2].any()
+
+
+def test_attention_in_bf16_trains() -> None:
+    torch.manual_seed(0)
+    module, x = Attends(causal=True).bfloat16(), torch.randn(2, 9, 16, dtype=torch.bfloat16)
+    wide = copy.deepcopy(module).float()
+    expected = gradients(wide, wide, x.float())
+    for found, each in zip(gradients(compiled(module), module, x), expected, strict=True):
+        torch.testing.assert_close(found.float(), each, rtol=0.05, atol=0.05 * float(each.abs().max()))
+
+
+def test_attention_of_dynamic_lengths_trains_in_pytorch() -> None:
+    """The memory of its scores would have no bound."""
+    run = compiled(Attends(), dynamic=True)
+    run(torch.randn(2, 7, 16)).sum().backward()
+    reasons = {each.reason for graph in report(run).graphs for each in graph.missing}
+    assert reasons == {"the numbers of queries and keys are not known"}
+
+
+@pytest.mark.parametrize("dim", [0, 1, None])
+def test_gradients_of_weight_norm(dim: int | None) -> None:
+    torch.manual_seed(0)
+    module = nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3, padding=1), dim=dim)
+    assert_trains_natively(module, torch.randn(2, 4, 11))

@@ -5,6 +5,7 @@ NotImplementedError, the operator runs in PyTorch; the message of the error, if 
 """
 
 from graphwright.frontends.torch.compositions import (
+    attention,
     distances,
     embedding_bag,
     flex_attention,
@@ -19,12 +20,14 @@ from graphwright.frontends.torch.compositions import (
     search,
     selections,
     transformers,
+    weight_norm,
     windows,
 )
 from graphwright.frontends.torch.compositions.registry import COMPOSITIONS, composed
 
 __all__ = [
     "COMPOSITIONS",
+    "attention",
     "composed",
     "distances",
     "embedding_bag",
@@ -40,5 +43,6 @@ __all__ = [
     "search",
     "selections",
     "transformers",
+    "weight_norm",
     "windows",
 ]

@@ -230,6 +230,40 @@ def test_linear_attention(rule: str) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize(("queries", "keys", "heads"), [(4, 2, 2), (2, 2, 4), (2, 2, 2), (4, 1, 1)])
+def test_linear_attention_of_any_number_of_tokens(queries: int, keys: int, heads: int, past: bool) -> None:
+    """More heads than queries, each query for several heads, are ONNX Runtime's own."""
+    for batch, length, per_key in ((1, 1, False), (2, 6, True)):
+        q, k, v = (normal(batch, length, n) / 2 for n in (queries * 4, keys * 4, heads * 3))
+        state = normal(batch, heads, 4, 3) if past else None
+        decay = gate(batch, length, heads * 4 if per_key else heads)
+        rate = np.exp(gate(batch, length, 1 if per_key else heads))
+        compare(
+            "LinearAttention", [q, k, v, state, decay, rate], ("y", "state"), tolerance=1e-4, symbolic=True,
+            q_num_heads=queries, kv_num_heads=heads, scale=0.5,
+        )  # fmt: skip
+
+
+def test_sizes_of_linear_attention_are_checked() -> None:
+    feeds, heads = [normal(2, 3, 8) for _ in range(3)], {"q_num_heads": 2, "kv_num_heads": 2}
+
+    def message(**attributes: Any) -> str:
+        return refused(
+            "LinearAttention", feeds, ("y", "state"), **{**heads, "update_rule": "linear", **attributes}
+        )
+
+    assert "update_rule 'other' is not one of linear, gated" in message(update_rule="other")
+    assert "needs input 4, 'decay'" in message(update_rule="gated")
+    assert "state_window is not supported" in message(state_window=2)
+    assert "not multiples of each other" in message(q_num_heads=2, kv_num_heads=3)
+    assert "not a multiple of 16, 16 heads" in message(q_num_heads=16, kv_num_heads=16)
+    feeds[1] = normal(2, 3, 6)
+    assert "6 features of keys are not 2 heads of 4" in message()
+    feeds[1] = normal(3, 8)
+    assert "it must have 3 axes" in message()
+
+
 def test_ops_that_became_standard_accept_the_default_of_each_attribute() -> None:
     """Exporters of language models write them out."""
     feeds = [normal(2, 3, 5), normal(3, 1, 4)]

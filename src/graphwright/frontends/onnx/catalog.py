@@ -31,7 +31,6 @@ ADOPTED: Mapping[tuple[str, str], tuple[int, Mapping[str, int]]] = {
             "input_channels": 0,
         },
     ),
-    ("com.microsoft", "LinearAttention"): (27, {"state_window": 0}),
 }
 """Ops of other domains that became ONNX ops: the first opset, and the implied values of dropped
 attributes.

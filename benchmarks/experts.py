@@ -1,8 +1,9 @@
-"""Compares a mixture of experts (``MoE`` of ONNX Runtime's domain) with ONNX Runtime.
+"""Compares a mixture of experts (``MoE`` and ``QMoE`` of ONNX Runtime's domain) with ONNX Runtime.
 
-Run: ``python -m benchmarks.experts [--tokens 1 4 32 256] [--experts 16]``. Milliseconds are of processor time
-on one thread, of graphwright and ONNX Runtime. The engines take turns; a ratio is the median of pairs. Each
-token takes two experts of 1024 x 2048 x 1024, with SiLU.
+Run: ``python -m benchmarks.experts [--tokens 1 4 32 256] [--experts 16] [--bits 4]``.
+Milliseconds are of processor time on one thread, of graphwright and ONNX Runtime. The engines take turns; a
+ratio is the median of pairs. Each token takes two experts of 1024 x 2048 x 1024, with SiLU. Differences are
+relative to the largest result.
 """
 
 from __future__ import annotations
@@ -26,20 +27,28 @@ HIDDEN: Final = 1024
 INNER: Final = 2048
 
 
-def model(experts: int) -> onnx.ModelProto:
-    """One node with constant weights."""
+def model(experts: int, bits: int) -> onnx.ModelProto:
+    """One node with constant weights: MoE in f32, or QMoE with weights of ``bits``."""
     rng = np.random.default_rng(0)
-    shapes = {
-        "w1": (experts, INNER, HIDDEN), "b1": (experts, INNER),
-        "w2": (experts, HIDDEN, INNER), "b2": (experts, HIDDEN),
-    }  # fmt: skip
+
+    def layer(n: int, k: int) -> list[Any]:
+        """The operands of a layer: weights and bias, or codes, scales and no bias."""
+        if not bits:
+            return [rng.standard_normal((experts, n, k)) / k**0.5, rng.standard_normal((experts, n))]
+        codes = rng.integers(0, 256, (experts, n, k * bits // 8), dtype=np.uint8)
+        return [codes, rng.uniform(0.001, 0.002, (experts, n)), None]
+
+    arrays = [*layer(INNER, HIDDEN), *layer(HIDDEN, INNER)]
     weights = [
-        numpy_helper.from_array((rng.standard_normal(shape) / shape[-1] ** 0.5).astype(np.float32), name)
-        for name, shape in shapes.items()
+        numpy_helper.from_array(a.astype(np.float32) if a.dtype == np.float64 else a, f"w{k}")
+        for k, a in enumerate(arrays)
+        if a is not None
     ]
+    names = ["" if a is None else f"w{k}" for k, a in enumerate(arrays)]
+    quantized: dict[str, Any] = {"expert_weight_bits": bits} if bits else {}
     node = helper.make_node(
-        "MoE", ["x", "logits", *shapes], ["y"], domain="com.microsoft",
-        k=2, activation_type="silu", normalize_routing_weights=1,
+        "QMoE" if bits else "MoE", ["x", "logits", *names], ["y"], domain="com.microsoft",
+        k=2, activation_type="silu", normalize_routing_weights=1, **quantized,
     )  # fmt: skip
     values = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["tokens", size])
@@ -55,7 +64,8 @@ def measure(tokens: int, experts: int, own: gw.Model, peer: Any) -> None:
     rng = np.random.default_rng(tokens)
     sizes = {"x": (tokens, HIDDEN), "logits": (tokens, experts)}
     feeds: dict[str, Any] = {name: rng.standard_normal(s).astype(np.float32) for name, s in sizes.items()}
-    difference = np.abs(own(**feeds)[0] - peer.run(None, feeds)[0]).max()
+    expected = peer.run(None, feeds)[0]
+    difference = np.abs(own(**feeds)[0] - expected).max() / np.abs(expected).max()
     pairs, start = [], time.process_time()
     while time.process_time() - start < SECONDS:
         pairs.append((timed(lambda: own(**feeds)), timed(lambda: peer.run(None, feeds))))
@@ -73,8 +83,9 @@ def main() -> None:
     )
     parser.add_argument("--tokens", type=int, nargs="+", default=[1, 4, 32, 256])
     parser.add_argument("--experts", type=int, default=16)
+    parser.add_argument("--bits", type=int, choices=(0, 4, 8), default=0, help="of weights; 0: f32")
     chosen = parser.parse_args()
-    source = model(chosen.experts)
+    source = model(chosen.experts, chosen.bits)
     start = time.perf_counter()
     own = gw.compile(source, options=Options(threads=1))
     print(f"{chosen.experts} experts, compiled in {time.perf_counter() - start:.2f} s")

@@ -33,13 +33,15 @@ from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.conv_weight_gradient import ConvWeightGradient
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.resize import Resize
+from graphwright.ops.quantized.grouped_matmul_nbits import GroupedMatMulNBits
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 from graphwright.passes.base import Pass, Record, RulePass, graphs, nodes_of
 from graphwright.passes.base import replace as replace_node
 from graphwright.records import dataclass, replace
 
 IN_F32: Final = (
-    MatMul, GroupedMatMul, ConvTranspose, ConvWeightGradient, MaxPool, AveragePool, Resize, MatMulNBits,
+    MatMul, GroupedMatMul, MatMulNBits, GroupedMatMulNBits, ConvTranspose, ConvWeightGradient, MaxPool,
+    AveragePool, Resize,
 )  # fmt: skip
 """Further ops whose kernels compute in f32."""
 

@@ -1,4 +1,4 @@
-"""Grouped GEMM against float64 NumPy: sizes, groups, chunks, guard pages, NaN, Inf; in bf16."""
+"""Grouped GEMM against float64 NumPy: sizes, groups, chunks, guard pages, NaN, Inf; in bf16, and of codes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
-from graphwright.kernels.gemm import bf16_gemm, gemm, grouped_gemm, problem
+from graphwright.kernels.gemm import bf16_gemm, gemm, grouped_gemm, nbits, nbits_bytes, nbits_gemm, problem
 from graphwright.kernels.gemm.grouped_gemm import GroupedArgs
 from graphwright.kernels.gemm.pack import gemm_panels
+from graphwright.layout.transform import pack, packed_shape
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, guarded, load
 from tests.kernels.library.test_bf16_gemm import BF16, in_panels
+from tests.kernels.library.test_nbits import Product
 
 COLUMNS = st.one_of(st.integers(0, 20), st.sampled_from([31, 32, 33, 47, 48, 64, 97, 193, 901]))
 DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([31, 64, 768, 769, 1031]))
@@ -98,6 +100,53 @@ def test_bf16_matches_float64(isa: Isa, rows: list[int], k: int, n: int, packed:
     found = Groups(isa, a if single else a.astype(BF16), b, ends, packed=packed).run()
     wanted = expected(a.astype(BF16), b, ends)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=8e-6 * (k + 4) ** 0.5)
+
+
+@each_isa
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=ROWS, k=DEPTHS, n=COLUMNS.filter(bool), bits=st.sampled_from(nbits.WIDTHS),
+    block=st.sampled_from([16, 64]), zeros=st.sampled_from(["none", "bytes", "floats"]),
+    way=st.integers(0, 2),
+)  # fmt: skip
+@example([3, 0, 40, 1], 769, 901, 4, 16, "bytes", 1)
+@example([150, 2], 100, 97, 8, 64, "floats", 2)
+def test_codes_match_float64(
+    isa: Isa, rows: list[int], k: int, n: int, bits: int, block: int, zeros: str, way: int
+) -> None:
+    rng, blocks, count = np.random.default_rng(n * 1009 + k), -(-k // block), len(rows)
+    codes = rng.integers(0, 256, (count, n, blocks * (block * bits // 8)), dtype=np.uint8)
+    scales = rng.uniform(0.5, 1.5, (count, n, blocks)).astype(np.float32)
+    points = {
+        "none": np.full((count, n, blocks), 1 << (bits - 1)),
+        "bytes": rng.integers(0, 1 << bits, (count, n, blocks)).astype(np.uint8),
+        "floats": rng.uniform(0, 1 << bits, (count, n, blocks)).astype(np.float32),
+    }[zeros]
+    given = zip(codes, scales, points, strict=True)
+    matrices = [Product.weights(*each, bits, block, k).T for each in given]
+    weights = np.array(matrices).reshape(count, k, n)
+    a, _, ends = operands(rows, 1, k, 0)
+
+    sizes = GroupedArgs(count, len(a), n, k, ends.itemsize)
+    own = nbits_gemm.CodesArgs(bits, block, int(zeros == "floats"), 0)
+    layout, words = nbits.panels(problem.panel_columns(isa), 3), codes.view("<u4")
+    if bits == 8:
+        held = np.empty(packed_shape(codes.shape, layout), np.uint8)
+        nbits_bytes.pack(held.reshape(-1), words, layout)
+    else:
+        held = pack(words, layout)
+    of_zeros = None if zeros == "none" else guard(pack(points, layout))
+    result = guarded(len(a) * n, "end", np.nan)
+    grid = grouped_gemm.grid(isa, sizes)
+    error = call(
+        load(gemm, isa)[nbits_gemm.GROUPED],
+        [guard(a), guard(held), guard(ends), result, guard(pack(scales, layout)), of_zeros],
+        (*sizes, *own), grid, nbits_gemm.scratch_bytes(isa, grouped_gemm.product(sizes), own),
+        chunks=chunkings(grid)[way],
+    )  # fmt: skip
+    assert error == 0
+    bound = 2e-6 * (expected(np.abs(a), np.abs(weights), ends) + 8)
+    assert (np.abs(result.reshape(len(a), n) - expected(a, weights, ends)) <= bound).all()
 
 
 @each_isa

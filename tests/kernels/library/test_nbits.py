@@ -60,7 +60,7 @@ class Product(PreparedKernel):
         }[zeros]
         a = self.rows(rng, m, k)
         added = rng.standard_normal((1, n)).astype(np.float32) if bias else None
-        weights = self._weights(codes, scales, zero, bits, block, k)
+        weights = self.weights(codes, scales, zero, bits, block, k)
         self.expected = a.astype(np.float64) @ weights.T + (0 if added is None else added)
         magnitude = np.abs(a).astype(np.float64) @ np.abs(weights).T + 8
         self.bound = 2e-6 * magnitude
@@ -90,7 +90,7 @@ class Product(PreparedKernel):
         return rng.standard_normal((m, k)).astype(np.float32)
 
     @staticmethod
-    def _weights(codes: Any, scales: Any, zero: Any, bits: int, block: int, k: int) -> Any:
+    def weights(codes: Any, scales: Any, zero: Any, bits: int, block: int, k: int) -> Any:
         """The weights, unpacked bit by bit with ``unpackbits``."""
         rows = codes.reshape(len(codes), codes[0].size)
         single = np.unpackbits(rows, axis=1, bitorder="little")

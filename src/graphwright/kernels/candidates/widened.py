@@ -25,6 +25,7 @@ from graphwright.ops.nn.lstm import LSTM
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.resize import Resize
 from graphwright.ops.nn.rnn import RNN
+from graphwright.ops.quantized.grouped_matmul_nbits import GroupedMatMulNBits
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 from graphwright.records import replace
 
@@ -32,7 +33,9 @@ _EXACT = HALVES | {I8, U8, I16, U16}
 """The dtypes that f32 represents exactly."""
 
 _WIDENED: dict[type[Op], frozenset[DType]] = {
-    **dict.fromkeys((MatMul, GroupedMatMul, MatMulNBits, Conv, ConvTranspose, LSTM, GRU, RNN), HALVES),
+    **dict.fromkeys(
+        (MatMul, GroupedMatMul, MatMulNBits, GroupedMatMulNBits, Conv, ConvTranspose, LSTM, GRU, RNN), HALVES
+    ),
     **dict.fromkeys((AveragePool, LpPool, Resize), HALVES),
     MaxPool: _EXACT,
 }

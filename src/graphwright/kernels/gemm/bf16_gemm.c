@@ -219,7 +219,9 @@ GW_KERNEL(gw_gemm_bf16_dual) {
     return run(&p, begin, end, scratch);
 }
 
-static int32_t run_whole(const struct gemm *g, const int64_t *arg, float *scratch) {
+static int32_t run_whole(const struct gemm *g, void *const *buf, const int64_t *arg, int64_t column,
+                         float *scratch) {
+    (void)buf, (void)column;
     const struct product p = in_pairs(*g, (int)arg[0], (int)arg[1], g->packed, best_pair_unit(g->s.m));
     return run(&p, 0, units_of(&p.g), scratch);
 }

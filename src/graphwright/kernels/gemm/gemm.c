@@ -95,9 +95,26 @@ GW_KERNEL(gw_gemm_f32_packed) {
     return run(&g, begin, end, scratch);
 }
 
+/* B as codes; zeros may be NULL. */
+static struct codes codes_of(const struct codes_args *own, int64_t k, const void *words, const float *scales,
+                             const void *zeros) {
+    const int64_t blocks = ceildiv(k, own->block);
+    return (struct codes){
+        .words = words,
+        .scales = scales,
+        .zeros = zeros,
+        .width = own->bits == 2   ? 0
+                 : own->bits == 4 ? 1
+                                  : 2,
+        .block = own->block,
+        .blocks = blocks,
+        .panel_words = blocks * (own->block * own->bits / 32),
+        .floats = own->floats,
+        .dynamic = own->dynamic,
+    };
+}
+
 GW_KERNEL(gw_gemm_f32_codes) {
-    struct codes_args own;
-    memcpy(&own, arg + GEMM_ARGS, sizeof own);
     struct gemm g = {
         .a = buf[CODES_A],
         .b = buf[CODES_SCALES],
@@ -107,20 +124,8 @@ GW_KERNEL(gw_gemm_f32_codes) {
         .hook = hook_after(buf, CODES_OPERANDS, arg, GEMM_ARGS + CODES_ARGS),
     };
     read_arguments(&g, arg);
-    const int64_t blocks = ceildiv(g.s.k, own.block);
-    const struct codes codes = {
-        .words = buf[CODES_CODES],
-        .scales = buf[CODES_SCALES],
-        .zeros = buf[CODES_ZEROS],
-        .width = own.bits == 2   ? 0
-                 : own.bits == 4 ? 1
-                                 : 2,
-        .block = own.block,
-        .blocks = blocks,
-        .panel_words = blocks * (own.block * own.bits / 32),
-        .floats = own.floats,
-        .dynamic = own.dynamic,
-    };
+    const struct codes codes =
+        codes_of(codes_args(arg + GEMM_ARGS), g.s.k, buf[CODES_CODES], buf[CODES_SCALES], buf[CODES_ZEROS]);
     g.codes = &codes;
     return run(&g, begin, end, scratch);
 }
@@ -132,8 +137,9 @@ GW_KERNEL(gw_gemm_f32_dual) {
     return run_units(&g, begin, end, scratch, is_few ? run_few_dense_rows : run_block, is_few);
 }
 
-static int32_t run_whole(const struct gemm *g, const int64_t *arg, float *scratch) {
-    (void)arg;
+static int32_t run_whole(const struct gemm *g, void *const *buf, const int64_t *arg, int64_t column,
+                         float *scratch) {
+    (void)buf, (void)arg, (void)column;
     return run(g, 0, units_of(g), scratch);
 }
 
@@ -145,4 +151,25 @@ GW_KERNEL(gw_gemm_f32_grouped) {
 GW_KERNEL(gw_gemm_f32_grouped_packed) {
     const struct stored as = {.packed = 1, .a_bytes = 4, .b_bytes = 4, .depth = grouped_args(arg)->k};
     return run_groups(buf, arg, begin, end, scratch, as, run_whole);
+}
+
+static int32_t run_whole_of_codes(const struct gemm *g, void *const *buf, const int64_t *arg, int64_t column,
+                                  float *scratch) {
+    const struct codes_args *own = codes_args(arg);
+    const int64_t first = column * ceildiv(g->s.k, own->block);
+    const float *scales = (const float *)buf[GROUPED_CODES_SCALES] + first, *zeros = buf[GROUPED_CODES_ZEROS];
+    if (zeros)
+        zeros = element(zeros, own->floats ? 4 : 1, first);
+    const struct codes codes = codes_of(own, g->s.k, g->b, scales, zeros);
+    struct gemm product = *g;
+    product.packed = 0;
+    product.codes = &codes;
+    return run(&product, 0, units_of(g), scratch);
+}
+
+GW_KERNEL(gw_gemm_f32_grouped_codes) {
+    const struct grouped_args *own = grouped_args(arg);
+    const struct codes codes = codes_of(codes_args(arg + GROUPED_ARGS), own->k, NULL, NULL, NULL);
+    const struct stored as = {.packed = 1, .a_bytes = 4, .b_bytes = 4, .depth = codes.panel_words};
+    return run_groups(buf, arg, begin, end, scratch, as, run_whole_of_codes);
 }

@@ -49,7 +49,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         extent(isa, UNPACKED, ABI, {"b": plain}, scratch_bytes(isa, a, packed=False)),
         _dual_extent(isa),
         *_grouped_extents(isa),
-        nbits_gemm.extent(isa),
+        *nbits_gemm.extents(isa),
     )
 
 
@@ -81,4 +81,5 @@ def header(isa: Isa) -> str:
         gemv.c_text(),
     ]
     constants = ABI.c_text() + dual_gemm.ABI.c_text() + grouped_gemm.c_text() + sizes_text(isa)
-    return "\n".join([constants, nbits_gemm.ABI.c_text(), grids.c_text(), *unrolled])
+    codes = nbits_gemm.ABI.c_text() + nbits_gemm.GROUPED_ABI.c_text()
+    return "\n".join([constants, codes, grids.c_text(), *unrolled])

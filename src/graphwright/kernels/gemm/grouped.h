@@ -12,8 +12,10 @@ struct stored {
     int64_t depth;
 };
 
-/* Computes a whole product. */
-typedef int32_t product_fn(const struct gemm *g, const int64_t *arg, float *scratch);
+/* Computes a whole product. arg: the arguments after those of the groups; column: the first one of its B
+ * among the padded columns of all groups. */
+typedef int32_t product_fn(const struct gemm *g, void *const *buf, const int64_t *arg, int64_t column,
+                           float *scratch);
 
 /* The number of units of the grid of a product. */
 static int64_t units_of(const struct gemm *g) {
@@ -28,18 +30,15 @@ static int64_t end_of(void *const *buf, const struct grouped_args *own, int64_t 
     return smaller(end > begin ? end : begin, own->m);
 }
 
-/* Columns [col, col + cols) of B of a group. */
-static const float *columns_of(const void *b, const struct grouped_args *own, const struct stored *as,
-                               int64_t group, int64_t col) {
-    const int64_t width = ceildiv(own->n, NR) * NR;
-    const int64_t at = as->packed ? (group * width + col) * as->depth : group * own->k * own->n + col;
-    return (const float *)(const void *)((const char *)b + at * as->b_bytes);
+/* The address of element `at` of an operand with elements of so many bytes. */
+static const float *element(const void *operand, int64_t bytes, int64_t at) {
+    return (const float *)(const void *)((const char *)operand + bytes * at);
 }
 
 static int32_t run_groups(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, float *scratch,
                           struct stored as, product_fn *run) {
     const struct grouped_args *own = grouped_args(arg);
-    const int64_t panels = ceildiv(own->n, NR), units = own->groups + 1;
+    const int64_t panels = ceildiv(own->n, NR), matrix = own->k * own->n, units = own->groups + 1;
     const int64_t parts = smaller(ceildiv(panels, PART_PANELS), MOST_PARTS);
     int64_t row = 0; /* where the group begins */
     for (int64_t i = 0; i < begin % units; i++)
@@ -55,7 +54,7 @@ static int32_t run_groups(void *const *buf, const int64_t *arg, int64_t begin, i
             row = 0;
             continue;
         }
-        const int64_t next = end_of(buf, own, group, row);
+        const int64_t next = end_of(buf, own, group, row), column = group * panels * NR + col;
         const struct gemm g = {
             .s = {.batch0 = 1,
                   .batch1 = 1,
@@ -68,13 +67,13 @@ static int32_t run_groups(void *const *buf, const int64_t *arg, int64_t begin, i
                   .b_n = !as.packed,
                   .c_m = own->n,
                   .c_n = 1},
-            .a = (const float *)(const void *)((const char *)buf[GROUPED_A] + row * own->k * as.a_bytes),
-            .b = columns_of(buf[GROUPED_B], own, &as, group, col),
+            .a = element(buf[GROUPED_A], as.a_bytes, row * own->k),
+            .b = element(buf[GROUPED_B], as.b_bytes, as.packed ? column * as.depth : group * matrix + col),
             .c = c,
             .scale = 1,
             .packed = as.packed,
         };
-        const int32_t error = next > row ? run(&g, arg + GROUPED_ARGS, scratch) : 0;
+        const int32_t error = next > row ? run(&g, buf, arg + GROUPED_ARGS, column, scratch) : 0;
         if (error)
             return error;
         row = next;

@@ -41,9 +41,9 @@ STREAM_ROWS: Final = 8
 """The most rows for which weights are decoded in registers, for each group of rows again."""
 
 
-def panels(columns: int) -> Layout:
-    """The layout of an array with one row per column of B."""
-    return Layout((0, 1), ((0, columns),), zero_padded=True)
+def panels(columns: int, rank: int = 2) -> Layout:
+    """The layout of an array with one row per column of B, and of ``rank`` axes: groups are in front."""
+    return Layout(tuple(range(rank)), ((rank - 2, columns),), zero_padded=True)
 
 
 def group_rows(isa: Isa) -> int:

@@ -8,15 +8,17 @@ from typing import Final
 
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, mod
-from graphwright.kernels.gemm import nbits, nbits_dynamic, problem
+from graphwright.kernels.gemm import grouped_gemm, nbits, nbits_dynamic, problem
+from graphwright.kernels.gemm.grouped_gemm import GroupedArgs
 from graphwright.kernels.gemm.problem import GemmArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.arguments import Arguments
-from graphwright.kernels.library.extent import FLAG, Extent, dense
+from graphwright.kernels.library.extent import FLAG, Extent, Reach, dense
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_gemm_f32_codes"
+GROUPED: Final = "gw_gemm_f32_grouped_codes"
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class CodesArgs(Arguments):
 
 ABI: Final = Abi("codes", ("a", "codes", "scales", "zeros", "bias", "residual", "c"), CodesArgs.names())
 """The arguments follow those of a GEMM. ``zeros`` may be absent."""
+GROUPED_ABI: Final = Abi("grouped_codes", (*grouped_gemm.ABI.operands, "scales", "zeros"))
+"""A grouped GEMM, with B as codes; the arguments follow those of the groups."""
 
 
 def scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
@@ -82,16 +86,33 @@ def _bytes_work_ns(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
     return predict(work, isa.machine)
 
 
-def extent(isa: Isa) -> Extent:
-    """The memory that the kernel accesses; quantization blocks are whole words of codes."""
-    a = GemmArgs.symbols()
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """The memory that the kernels access."""
+    a, grouped, codes = GemmArgs.symbols(), GroupedArgs.symbols(), CodesArgs.symbols()
+    b = _weights(isa, 1, a.n, a.k)
+    whole = problem.extent(isa, SYMBOL, ABI, b, scratch_bytes(isa, a, codes))
+    words, *rest = _weights(isa, grouped.groups, grouped.n, grouped.k).values()
+    scratch = scratch_bytes(isa, grouped_gemm.product(grouped), codes)
+    groups = grouped_gemm.extent(isa, GROUPED, dense(4, grouped.m, grouped.k), words, scratch)
+    groups = replace(groups, operands=(*groups.operands, *rest))
+    return _with_codes(whole), _with_codes(groups)
+
+
+def _weights(isa: Isa, groups: Dim, n: Dim, k: Dim) -> dict[str, Reach]:
+    """The packed weights; quantization blocks are whole words of codes."""
     codes = CodesArgs.symbols()
-    width, blocks = problem.panel_columns(isa), ceildiv(a.k, codes.block)
-    columns = ceildiv(a.n, width) * width
-    words = dense(4, columns, blocks, floordiv(codes.block * codes.bits, nbits.WORD))
-    zeros = dense(1 + 3 * codes.floats, columns, blocks, optional=True)
-    b = {"codes": words, "scales": dense(4, columns, blocks), "zeros": zeros}
-    made = problem.extent(isa, SYMBOL, ABI, b, scratch_bytes(isa, a, codes))
+    width, blocks = problem.panel_columns(isa), ceildiv(k, codes.block)
+    columns = groups * ceildiv(n, width) * width
+    return {
+        "codes": dense(4, columns, blocks, floordiv(codes.block * codes.bits, nbits.WORD)),
+        "scales": dense(4, columns, blocks),
+        "zeros": dense(1 + 3 * codes.floats, columns, blocks, optional=True),
+    }
+
+
+def _with_codes(made: Extent) -> Extent:
+    """``made`` with the arguments of the codes."""
+    codes = CodesArgs.symbols()
     return replace(
         made,
         args=(*made.args, *CodesArgs.names()),
@@ -101,6 +122,6 @@ def extent(isa: Isa) -> Extent:
             "floats": FLAG,
             "dynamic": FLAG,
         },
-        choices={"bits": nbits.WIDTHS},
+        choices={**(made.choices or {}), "bits": nbits.WIDTHS},
         multiples=(mod(codes.block, nbits.WORD // min(nbits.WIDTHS)),),
     )

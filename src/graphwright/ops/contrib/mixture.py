@@ -1,4 +1,4 @@
-"""What the imports of MoE and QMoE share: the routes of tokens to experts, and the network of an expert.
+"""What the imports of MoE and QMoE share: the routes of tokens to experts, and the network of the experts.
 
 A mixture of experts (Shazeer et al. 2017) computes for each token only the k of E experts that its router
 chooses, and sums their outputs by weight. The weights of experts without tokens are not read.
@@ -6,17 +6,19 @@ chooses, and sums their outputs by weight. The weights of experts without tokens
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
+from graphwright.ir.types import I64
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import scalar
-from graphwright.ops.core.binary import Add, Greater, Max, Min, Mul, Sub
-from graphwright.ops.core.cast import as_dtype
+from graphwright.ops.contrib.common import added, scalar
+from graphwright.ops.core.binary import Add, Greater, LessOrEqual, Max, Min, Mul, Sub
+from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.div import Div
@@ -38,55 +40,50 @@ from graphwright.ops.nn.softmax import Softmax
 from graphwright.records import dataclass
 
 Layer: TypeAlias = Callable[[slice, Value], Value]
-"""The given features (rows of w) of ``x @ w.T + bias``, for x[rows, K]."""
+"""The given features (rows of w) of ``x @ w.T + bias``, for x[routes, K] and the w of the expert of each."""
 Network: TypeAlias = Callable[[Value], Value]
-"""The output of experts for x[rows, K]."""
+"""The outputs of experts for x[routes, K]."""
+
+
+@dataclass(frozen=True)
+class Routes:
+    """The k routes of each token to experts, sorted by expert."""
+
+    expert: Value
+    """The expert of each route."""
+    ends: Value
+    """For each expert, the number of routes to it and to the experts before it."""
+
+
+Experts: TypeAlias = Callable[[Routes, slice, Value], Value]
+"""A layer of all experts, for given routes."""
 
 _JITTER = 0.01
 """SparseMixer ignores experts whose logit is further than twice this fraction from the greatest one."""
 _ALL = slice(None)
 
 
-@dataclass(frozen=True)
-class Routes:
-    """The tokens [tokens, K] in f32, and k routes of each, token after token: vectors of ``tokens * k``."""
+def mixture(i: Importer, layers: Sequence[Experts | None], weights: Value | None) -> Value:
+    """The sum of the outputs of the chosen experts, multiplied by their weights, in the dtype and shape of
+    input 0; input 1 are the router's logits [tokens, experts]. ``weights`` of all experts replace the softmax
+    of the logits. The layers are those of :func:`_network`.
 
-    tokens: Value
-    chosen: Value
-    """The expert of each route."""
-    shares: Value
-    """The weight of each route."""
-    k: int
-    experts: int
-
-
-def routes(i: Importer, weights: Value | None) -> Routes:
-    """The routes of a node whose inputs 0 and 1 are x and the router's logits [tokens, experts]. ``weights``
-    of all experts replace the softmax of the logits.
+    The routes of tokens to experts are sorted by expert: each layer is one grouped product.
     """
     x, experts, k = i.input(0), i.input(1).type.dims[1], int(i.attr("k", 1))
     if not isinstance(experts, int):
         raise i.fail("the number of experts is not known", "give the sizes of the inputs with shapes=")
-    tokens, flat = wide(i, i.emit(Reshape((-1, x.type.dims[-1])), x)), Reshape((-1,))
-    chosen, shares = _chosen(i, k, weights)
-    return Routes(tokens, i.emit(flat, chosen), i.emit(flat, shares), k, experts)
-
-
-def outputs_of(i: Importer, to: Routes, order: Value, network: Network) -> tuple[Value, Value]:
-    """The tokens of the routes ``order``, as a vector, and the weighted outputs of their experts."""
-    rows = i.emit(Div(), order, i.const(np.array(to.k)))
-    share = i.emit(Unsqueeze((1,)), i.emit(Gather(), to.shares, order))
-    return rows, i.emit(Mul(), network(i.emit(Gather(), to.tokens, rows)), share)
-
-
-def summed(i: Importer, to: Routes, parts: list[tuple[Value, Value]]) -> Value:
-    """The sums of the outputs for each token, in the dtype and shape of input 0; ``parts``: rows and outputs
-    for them.
-    """
-    x = i.input(0)
-    y: Value = i.emit(Expand(to.tokens.type.dims), i.const(np.zeros((1, 1), np.float32)))
-    for rows, outputs in parts:
-        y = i.emit(ScatterND("add"), y, i.emit(Unsqueeze((1,)), rows), outputs)
+    tokens = wide(i, i.emit(Reshape((-1, x.type.dims[-1])), x))
+    chosen, shares = (i.emit(Reshape((-1,)), each) for each in _chosen(i, k, weights))
+    expert, order = i.emit(TopK(0, largest=False, k=chosen.type.dims[0]), chosen)
+    rows = i.emit(Div(), order, i.const(np.array(k)))
+    is_before = i.emit(LessOrEqual(), chosen, i.const(np.arange(experts)[:, None]))
+    ends = i.emit(ReduceSum((1,), keepdims=False), i.emit(Cast(I64), is_before))
+    network = _network(i, [layer and partial(layer, Routes(expert, ends)) for layer in layers])
+    share = i.emit(Unsqueeze((1,)), i.emit(Gather(), shares, order))
+    outputs = i.emit(Mul(), network(i.emit(Gather(), tokens, rows)), share)
+    zeros = i.emit(Expand(tokens.type.dims), i.const(np.zeros((1, 1), np.float32)))
+    y = i.emit(ScatterND("add"), zeros, i.emit(Unsqueeze((1,)), rows), outputs)
     return as_dtype(i.builder, i.emit(Reshape(x.type.dims), y), x.type.dtype)
 
 
@@ -128,19 +125,7 @@ def _sparse_mixer(i: Importer, logits: Value) -> tuple[Value, Value]:
     return i.emit(Concat(1), *chosen), i.emit(Concat(1), *shares)
 
 
-def features_of(i: Importer, index: int, features: slice) -> Value:
-    """The ``features`` of all experts from input ``index``, [experts, N, ...]."""
-    known = i.constant(index)
-    if known is not None:
-        return i.const(np.ascontiguousarray(known[:, features]))
-    if features == _ALL:
-        return i.input(index)
-    start, stop, step = (features.start or 0,), (features.stop or TO_THE_END,), (features.step or 1,)
-    rows: Value = i.emit(Slice(start, stop, (1,), step), i.input(index))
-    return rows
-
-
-def network(i: Importer, layers: list[Layer | None]) -> Network:
+def _network(i: Importer, layers: list[Layer | None]) -> Network:
     """Layer 1 and the activation, which layer 3 multiplies if there is one, then layer 2.
 
     Layer 3 may be part of layer 1: every second feature (``swiglu_fusion`` 1), or the second half (2).
@@ -201,3 +186,22 @@ def _linear(i: Importer, x: Value) -> Value:
     if limit is not None and np.isfinite(limit):
         x = i.emit(Clip(-float(limit), float(limit)), x)
     return x if beta == 0 else i.emit(Add(), x, scalar(i, beta, x))
+
+
+def with_bias(i: Importer, y: Value, index: int, features: slice, routes: Routes) -> Value:
+    """``y`` plus the bias of the expert of each route, if input ``index`` is present, [experts, N]."""
+    if i.optional(index) is None:
+        return y
+    return added(i, y, i.emit(Gather(), wide(i, features_of(i, index, features)), routes.expert))
+
+
+def features_of(i: Importer, index: int, features: slice) -> Value:
+    """The ``features`` of all experts from input ``index``, [experts, N, ...]."""
+    known = i.constant(index)
+    if known is not None:
+        return i.const(np.ascontiguousarray(known[:, features]))
+    if features == _ALL:
+        return i.input(index)
+    start, stop, step = (features.start or 0,), (features.stop or TO_THE_END,), (features.step or 1,)
+    rows: Value = i.emit(Slice(start, stop, (1,), step), i.input(index))
+    return rows

@@ -185,7 +185,9 @@ def test_rows_of_several_shapes_are_rejected() -> None:
     assert loop_of(model).repeats
     x = np.ones(2, np.float32)
     assert model.run({"T": np.array(1), "c0": x, "x": x})["rows"].shape == (1, 4)
-    with pytest.raises(RunError, match="differ in shape"):
+    with pytest.raises(
+        RunError, match=r"output 0 has shape \(4,\) in iteration 0, but \(6,\) in iteration 1"
+    ):
         model.run({"T": np.array(2), "c0": x, "x": x})
 
 
@@ -255,3 +257,21 @@ def test_runs_in_several_threads() -> None:
             np.testing.assert_array_equal(found, np.full(2 * (trips + 1), seed))
 
     in_threads(work, range(4))
+
+
+def test_a_native_loop_carries_a_sequence_that_its_body_does_not_change() -> None:
+    sequence = onnx.helper.make_tensor_sequence_value_info("q", onnx.TensorProto.FLOAT, None)
+    nodes = [node("Identity", "on", "go"), node("Concat", "v v", "v2", axis=0), node("Identity", "q", "q2")]
+    inner = body(nodes, [NUMBER, GOES_ON, info("v", (None,)), sequence], ["go", "v2", "q2"])
+    proto = model(
+        [node("SequenceConstruct", "v0", "q0"), node("Loop", "T _ v0 q0", "y qy", body=inner)],
+        [LIMIT, info("v0", (None,))],
+        ["y", "qy"],
+    )
+    made, v = compiled(proto, "cpu"), np.arange(3, dtype=np.float32)
+    assert loop_of(made).repeats
+    for trips in (0, 1, 3):
+        y, q = made(np.array(trips), v)
+        np.testing.assert_array_equal(y, np.tile(v, 2**trips))
+        assert isinstance(q, list)
+        np.testing.assert_array_equal(q, [v])

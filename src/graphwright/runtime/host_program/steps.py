@@ -86,7 +86,7 @@ class CallProgramRunner(StepRunner):
         path = self._fast_path(run)
         if not isinstance(path, _native.Entry):
             return None
-        values: list[Array | None] = [None if v is None else _contiguous(v) for v in run.values]
+        values: list[Any] = [_contiguous(v) if isinstance(v, np.ndarray) else v for v in run.values]
         reads = [*self._inputs, *range(len(values), len(values) + len(self._sizes))]
         values += self._bound_sizes(run)
         conditional = where.result > 0

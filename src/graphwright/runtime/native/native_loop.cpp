@@ -165,8 +165,24 @@ struct NativeLoop {
         given.clear();
         for (nb::handle result : sequence(results, "results must be a sequence"))
             given.push_back(nb::borrow(result));
-        if (given.size() != result_values.size() || !accept())
-            throw nb::value_error("rows of a scan output differ in shape");
+        if (given.size() != result_values.size())
+            throw nb::value_error("another number of results than the loop's");
+        if (!accept())
+            throw nb::value_error(shapes_text().c_str());
+    }
+
+    /* Says which scan output of this iteration has another shape than before. */
+    std::string shapes_text() const {
+        const size_t first = given.size() - rows.size();
+        size_t k = 0;
+        while (k + 1 < rows.size() && rows[k].fits(given[first + k]))
+            k++;
+        nb::object shape = nb::tuple();
+        if (rows[k].all.is_valid())
+            shape = rows[k].all.attr("shape")[nb::slice(nb::int_(1), nb::none(), nb::none())];
+        return nb::cast<std::string>(
+            nb::str("scan output {} has shape {} in iteration 0, but {} in iteration {}")
+                .format(k, shape, given[first + k].attr("shape"), number));
     }
 
     nb::tuple results() {

@@ -16,7 +16,7 @@ import graphwright as gw
 from graphwright.compiler.recompile import unpacked_module
 from graphwright.ir.builtin.fused import Fused
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.tools.measuring.measurement import region_model
+from graphwright.tools.measuring.predictions import region_model
 from tests.onnx_models import model_proto
 from tests.tools.support import graphwright
 

@@ -20,7 +20,7 @@ from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import note, say
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.flags import FlagGroup, with_options
-from graphwright.tools.measuring.measurement import measure
+from graphwright.tools.measuring.predictions import measure
 from graphwright.tools.models import ModelFlags, is_package
 from graphwright.tools.reports.explain_html import page
 from graphwright.tools.reports.explanation import FORMAT, Explanation

@@ -9,7 +9,7 @@ from typing import Final
 
 from graphwright.ir.names import sources_text
 from graphwright.tools.console import duration_text, note, say, table
-from graphwright.tools.measuring.measurement import Measurement, MergeTime
+from graphwright.tools.measuring.predictions import Measurement, MergeTime
 
 MOST_TASKS: Final = 20
 _NAME: Final = 100

@@ -391,10 +391,8 @@ def test_shapes_larger_than_all_gears_are_rejected(options: Options) -> None:
     model = gw.compile(cnn(), shapes=shapes, gears=gears, options=options)
     for shape, words in (
         ((5, 3, 16, 16), "no gear accepts x:5,3,16,16"),
-        (
-            (2, 3, 16, 12),
-            "no gear accepts x:2,3,16,12",
-        ),  # no gear varies the width: nothing is proved of it
+        # no gear varies the width: nothing is proved of it
+        ((2, 3, 16, 12), "no gear accepts x:2,3,16,12"),
         ((2, 4, 16, 16), "axis 1 of 'x' must be 3, but is 4"),
         ((2, 3, 16), "must have rank 4, but has rank 3"),
     ):

@@ -66,7 +66,7 @@ def saved_ns(op: Op, node: Node, form: Blocked, operands: Operands, costs: Layou
     :mod:`graphwright.layout.convolution_costs`, :mod:`graphwright.layout.pool_costs`. For all other ops, only
     the padding lanes of the largest image cost time.
     """
-    images = [node.outputs[k] for k in sorted(form.results)] + [
-        node.operand(k) for k in sorted(form.operands)
-    ]  # the largest one is the whole image of a concatenation or split
-    return -costs.padding_ns(max(images, key=lambda image: costs.nominal(image.type.dims[CHANNELS])))
+    images = [*(node.outputs[k] for k in sorted(form.results)), *map(node.operand, sorted(form.operands))]
+    # the whole image of a concatenation or split
+    largest = max(images, key=lambda image: costs.nominal(image.type.dims[CHANNELS]))
+    return -costs.padding_ns(largest)

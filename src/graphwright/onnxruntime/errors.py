@@ -24,9 +24,8 @@ class Status(Exception):
             cls.code, cls.label = code, label
 
     def __init__(self, message: str = "") -> None:
-        if not message.startswith(
-            _PREFIX
-        ):  # the message of an error from another process has the code already
+        # the message of an error from another process has the code already
+        if not message.startswith(_PREFIX):
             message = f"{_PREFIX} : {self.code} : {self.label} : {message}"
         super().__init__(message)
 

@@ -128,9 +128,8 @@ class _Assembler:
             return None
         executor = NATIVE[device](program, target, self._package.weights_of(target.name), self._shared)
         if options.verify and isinstance(executor, Cpu):
-            from graphwright.runtime.devices.plan_check import (
-                verify_plan,  # imported only if the option asks for it
-            )
+            # imported only if the option asks for it
+            from graphwright.runtime.devices.plan_check import verify_plan
 
             verify_plan(program, target, executor, options.threads)
         return executor
@@ -149,9 +148,8 @@ class _Assembler:
             if executor is None:
                 return None
             executors[call.number] = executor
-        from graphwright.runtime.host_program.executor import (
-            HostProgramExecutor,  # imports the IR and all ops
-        )
+        # imports the IR and all ops
+        from graphwright.runtime.host_program.executor import HostProgramExecutor
 
         arrays = self._package.weights.arrays if program.constants or program.hosts() else {}
         return HostProgramExecutor(program, executors, arrays)

@@ -322,8 +322,7 @@ def _crash_folders(origin: Origin) -> CrashFolders | None:
 def _recording(
     executor: Executor, folders: CrashFolders, package: Package, name: str, options: Options
 ) -> Executor:
-    from graphwright.runtime.crashes.folder import (
-        RecordingExecutor,  # imported only with the option crash_dir
-    )
+    # imported only with the option crash_dir
+    from graphwright.runtime.crashes.folder import RecordingExecutor
 
     return RecordingExecutor(executor, folders, package, name, options)

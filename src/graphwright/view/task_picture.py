@@ -105,9 +105,8 @@ class _TaskPictureBuilder:
         for position, operand in enumerate(task.operands):
             if operand is None or isinstance(operand, FunctionOperand):
                 continue
-            if (
-                position not in task.writes or operand.buffer in self._writer
-            ):  # a task may read a buffer that it also writes
+            # a task may read a buffer that it also writes
+            if position not in task.writes or operand.buffer in self._writer:
                 self._read(operand.buffer, box)
         for position in task.writes:
             operand = task.operands[position]

@@ -241,9 +241,8 @@ def _store(
 def _combine(array: Array, positions: tuple[Array, ...], values: Array, combiner: str) -> None:
     ufunc = FUNCTIONS[combiner].numpy
     assert isinstance(ufunc, np.ufunc)
-    if values.size and all(
-        p.size and p.min() == p.max() for p in positions
-    ):  # all lanes have the same target: reduce pairwise
+    # all lanes have the same target: reduce pairwise
+    if values.size and all(p.size and p.min() == p.max() for p in positions):
         target = tuple(int(p.flat[0]) for p in positions)
         array[target] = ufunc(array[target], ufunc.reduce(values, axis=None, dtype=array.dtype))
         return

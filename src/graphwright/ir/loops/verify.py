@@ -49,10 +49,9 @@ def verify(kernel: Kernel) -> None:
         checker.values[name] = F32
     for parameter in kernel.parameters:
         checker.buffer(parameter)
+        # the first may be a hook's tile
         if parameter.level is not Level.GLOBAL and parameter is not kernel.parameters[0]:
-            checker.add(
-                f"parameter {parameter.name} has level {parameter.level}"
-            )  # the first may be a hook's tile
+            checker.add(f"parameter {parameter.name} has level {parameter.level}")
         checker.buffers[parameter.name] = parameter
     checker.body(kernel.body, vector=False)
     checker.faults.raise_if_any()

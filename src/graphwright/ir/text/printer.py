@@ -229,9 +229,8 @@ def attributes_text(op: Op, constants: Mapping[str, str] = _NO_LABELS, outputs: 
     if isinstance(op, Constant) and outputs:
         return _attributes_text(op, constants, outputs[0].type)
     text = op.attributes_text(_attributes_text)
-    return (
-        _attributes_text(op, constants) if constants and "#" in text else text
-    )  # "#" starts a label of a constant
+    has_labels = constants and "#" in text  # "#" starts a label of a constant
+    return _attributes_text(op, constants) if has_labels else text
 
 
 def _attributes_text(

@@ -58,11 +58,10 @@ def _winograd(conv: BlockedConvolution, form: WinogradForm, context: Context) ->
         images, cin, cout, *sizes, *conv.window.pads[:2], dilation, *block_strides(conv.x), *conv.strides,
         *conv.call.epilogue.args, *blocking,
     ))  # fmt: skip
+    weights = _transformed(conv, m, context)
     launch = conv.call.launch(
         winograd.SYMBOLS[m],
-        conv.operands(
-            winograd.ABI, _transformed(conv, m, context), context, in_place=False
-        ),  # tiles stay in L1
+        conv.operands(winograd.ABI, weights, context, in_place=False),  # tiles stay in L1
         args,
         winograd.grid(m, isa, args),
         winograd.scratch_bytes(m, isa, args),

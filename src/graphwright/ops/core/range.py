@@ -88,9 +88,8 @@ class Range(BoundedForm, PaddingRule, Op):
             return None
         start, limit, step = (b(Reshape(()), as_dtype(b, v, dtype)) for v in (start, limit, step))
         span, stride = (b(Cast(F64), v) for v in (b(Sub(), limit, start), step))
-        if (
-            dtype.is_integer
-        ):  # the integer difference may wrap around; a difference this large need not be exact
+        # the integer difference may wrap around; a difference this large need not be exact
+        if dtype.is_integer:
             wide = b(Sub(), *(b(Cast(F64), v) for v in (limit, start)))
             span = b(Where(), b(Less(), b(Abs(), wide), b.const(_EXACT, F64)), span, wide)
         bind_symbol(b, size, b(Cast(I64), b(Max(), b(Ceil(), b(Div(), span, stride)), b.const(0, F64))))

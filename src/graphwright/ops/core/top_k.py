@@ -72,9 +72,8 @@ class TopK(BoundedForm, PaddingRule, Op):
 
     def reference(self, x: Array) -> tuple[Array, Array]:
         keys = widened(x)  # NumPy's sort does not order NaN of bf16
-        if (
-            self.largest
-        ):  # reversed twice: a stable sort in descending order keeps the order of equal elements
+        # reversed twice: a stable sort in descending order keeps the order of equal elements
+        if self.largest:
             order = np.flip(
                 x.shape[self.axis] - 1 - np.argsort(np.flip(keys, self.axis), self.axis, kind="stable"),
                 self.axis,

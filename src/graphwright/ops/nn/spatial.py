@@ -208,12 +208,10 @@ def same_pads(dims: Sequence[Dim], shape: Windows, auto_pad: str) -> tuple[Dim, 
     """The pads of ``auto_pad``. If the total is odd, the larger pad is at the end (SAME_UPPER) or at the
     beginning (SAME_LOWER).
     """
-    totals = [
-        same_padding(dim, stride, span(size, dilation))
-        for dim, size, stride, dilation in zip(
-            dims, shape.kernel, shape.strides, shape.dilations, strict=False
-        )  # Windows.check rejects lists of other lengths
-    ]
+    axes = zip(
+        dims, shape.kernel, shape.strides, shape.dilations, strict=False
+    )  # Windows.check rejects others
+    totals = [same_padding(dim, stride, span(size, dilation)) for dim, size, stride, dilation in axes]
     return halves(totals, auto_pad == "SAME_UPPER")
 
 

@@ -152,9 +152,8 @@ class Cpu(Executor):
         if re.match(r"axis \d+ of ", check.note):
             return [Diagnostic("constraint", self._axis_text(check, left, right))]
         notes = [each.note for each in graph.shape if each.code.name.startswith("CHECK")]
-        from graphwright.runtime.devices.constraint_errors import (
-            constraint_errors,  # imports the algebra of sizes
-        )
+        # imports the algebra of sizes
+        from graphwright.runtime.devices.constraint_errors import constraint_errors
 
         return constraint_errors(notes[notes.index(check.note) :], self._program.inputs, shapes)
 

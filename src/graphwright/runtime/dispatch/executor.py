@@ -127,9 +127,8 @@ class DispatchExecutor(Executor):
             variant = self._compile(shapes)
         except ToolchainError as error:
             raise self._not_compiled(shapes, error) from error
-        if not accepts(
-            variant.executable, shapes
-        ):  # without the guard, the graph itself constrains the sizes
+        # without the guard, the graph itself constrains the sizes
+        if not accepts(variant.executable, shapes):
             _check_sizes(variant.executable.inputs, shapes)
         self._table.add(variant)
         return variant

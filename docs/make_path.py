@@ -130,7 +130,7 @@ def dumps() -> dict[str, str]:
 
 def words() -> onnx.ModelProto:
     """Words that are looked up, kept where they are known, and multiplied with a matrix."""
-    encoder = {"keys_strings": ["one", "two"], "values_int64s": [1, 2], "default_int64": 0}
+    encoder: dict[str, Any] = {"keys_strings": ["one", "two"], "values_int64s": [1, 2], "default_int64": 0}
     nodes = [
         helper.make_node("StringSplit", ["lines"], ["words", "counts"], "split", delimiter=" "),
         helper.make_node("LabelEncoder", ["words"], ["ids"], "encode", domain="ai.onnx.ml", **encoder),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import helper
@@ -44,7 +46,7 @@ def encoder(count: int) -> onnx.ModelProto:
     """``count`` layers of attention and a perceptron, as exporters write them, on x: f32[64, 64]."""
     nodes, x = [], "x"
 
-    def add(op: str, inputs: list[str], output: str, name: str, **attributes: object) -> str:
+    def add(op: str, inputs: list[str], output: str, name: str, **attributes: Any) -> str:
         nodes.append(helper.make_node(op, inputs, [output], name, **attributes))
         return output
 

@@ -67,7 +67,9 @@ T = TensorProto
     ],
 )
 def test_maps_as_inputs(model: bytes, fed: Any) -> None:
-    assert_same(gw.compile(model)(fed), runtime(model, {"x": fed}))
+    made, expected = gw.compile(model), runtime(model, {"x": fed})
+    for results in (made(fed), made(x=fed), made({"x": fed})):
+        assert_same(results, expected)
 
 
 SPARSE = {"map_form": "SPARSE", "max_map": 4, "cast_to": "TO_STRING"}

@@ -327,6 +327,26 @@ def test_calls_take_names_and_dicts(options: Options) -> None:
             model(*arrays, **named)
 
 
+@pytest.mark.parametrize("kind", ["seq", "optional", "optional(seq)"])
+def test_the_dict_of_a_call_is_no_container_that_the_input_takes(kind: str) -> None:
+    info = helper.make_tensor_type_proto(TensorProto.FLOAT, ["N"])
+    info = helper.make_sequence_type_proto(info) if "seq" in kind else info
+    info = helper.make_optional_type_proto(info) if "optional" in kind else info
+    nodes = [helper.make_node("OptionalGetElement", ["q"], ["s"])] if "optional" in kind else []
+    last = "ConcatFromSequence" if "seq" in kind else "Identity"
+    attributes = {"axis": 0} if "seq" in kind else {}
+    nodes.append(helper.make_node(last, ["s" if nodes else "q"], ["y"], **attributes))
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["M"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_value_info("q", info)], outputs)
+    model = gw.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10))
+    x = np.arange(3, dtype=np.float32)
+    fed = [x, x] if "seq" in kind else x
+    for (y,) in (model(fed), model(q=fed), model({"q": fed})):
+        np.testing.assert_array_equal(y, np.concatenate([x, x]) if "seq" in kind else x)
+    with pytest.raises(gw.FeedError, match="there is no input 'r'"):
+        model({"r": fed})
+
+
 class TestOut:
     def test_is_written_and_returned(self, model: gw.Model, classifier: Classifier) -> None:
         y = np.full((2, 5), np.nan, np.float32)

@@ -23,9 +23,16 @@ class Bindings:
         self.names = [spec.name for spec in outputs]
         self._feed_names = {spec.name: None for spec in inputs}
 
-    @property
-    def _takes_a_map(self) -> bool:
-        return bool(self.inputs) and self.inputs[0].dtype.element is not None
+    def _are_feeds(self, given: Any) -> bool:
+        """Whether the only argument of a call is a dict of all inputs, and not the map that the one input
+        takes.
+        """
+        if not isinstance(given, Mapping):
+            return False
+        if len(self.inputs) != 1 or not _takes_a_map(self.inputs[0].dtype):
+            return True
+        name = self.inputs[0].name
+        return name in given and (given[name] is None or isinstance(given[name], Mapping))
 
     @cached_property
     def _types(self) -> list[np.dtype[Any]]:
@@ -46,7 +53,7 @@ class Bindings:
 
     def positional(self, arrays: Sequence[Any]) -> list[Array]:
         """Arrays for the executor from arrays in the order of the inputs."""
-        if len(arrays) == 1 and isinstance(arrays[0], Mapping) and not self._takes_a_map:
+        if len(arrays) == 1 and self._are_feeds(arrays[0]):
             return self.named(arrays[0])
         if len(arrays) != len(self.inputs):
             given, wanted = counted(len(arrays), "array"), counted(len(self.inputs), "input")
@@ -175,6 +182,11 @@ def _unfit_target(spec: TensorSpec, what: str) -> FeedError:
     """The error for a value in ``out`` that cannot hold the output, because it is ``what``."""
     message = f"out[{spec.name!r}] must be a writable C-contiguous NumPy array of {spec.dtype}, not {what}"
     return FeedError(Diagnostic("out", message))
+
+
+def _takes_a_map(dtype: DType) -> bool:
+    """Whether an input of ``dtype`` takes a dict: a map, or an optional one."""
+    return dtype.key is not None or (dtype.kind == "optional" and _takes_a_map(cast(DType, dtype.element)))
 
 
 def _is_of(dtype: DType | None, value: object) -> bool:

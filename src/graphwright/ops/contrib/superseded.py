@@ -1,5 +1,5 @@
-"""Import of ops that ONNX Runtime had before ONNX (exporters to old opsets write them), and of CDist,
-ConvTransposeWithDynamicPads and SampleOp.
+"""Import of ONNX Runtime's ops that were superseded by ops of ONNX, and which exporters to old opsets write;
+and of CDist, ConvTransposeWithDynamicPads and SampleOp.
 """
 
 from __future__ import annotations

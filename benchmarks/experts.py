@@ -18,7 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
-from benchmarks.packed import session, timed
+from benchmarks.weight_only_quantization import session, timed
 from graphwright.config import Options
 
 SECONDS: Final = 3.0

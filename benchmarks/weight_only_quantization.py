@@ -1,10 +1,11 @@
 """Compares matrix multiplications with 4-bit weights (MatMulNBits) with ONNX Runtime: time, memory, accuracy.
 
-Run: ``python -m benchmarks.packed [--rows 1 4 16 512] [--bits 4] [--block 32] [--zeros]``. Milliseconds are
-of processor time on one thread, of graphwright and ONNX Runtime. ``level`` is the accuracy level of the
-model: 0 asks for f32, 4 allows bytes. The engines take turns; a ratio is the median of pairs. Errors are
-differences from float64, relative to the largest result. Memory is the peak resident memory of a new process
-that loads the model (graphwright's as ``.om``) and runs it on one row, minus its memory before.
+    python -m benchmarks.weight_only_quantization [--rows 1 4 16 512] [--bits 4] [--block 32] [--zeros]
+
+Milliseconds are processor time on one thread, of graphwright and ONNX Runtime. ``level`` is the accuracy
+level of the model: 0 asks for f32, 4 allows bytes. The engines take turns; a ratio is the median of pairs.
+Errors are differences from float64, relative to the largest result. Memory is the peak resident memory of a
+new process that loads the model (graphwright's as ``.om``) and runs it on one row, minus its memory before.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def memory(case: Case) -> None:
             command = [
                 sys.executable,
                 "-m",
-                "benchmarks.packed",
+                "benchmarks.weight_only_quantization",
                 "--resident",
                 engine,
                 str(file),

@@ -1,11 +1,11 @@
-"""Measures the cost of host programs: a run of a partitioned model, by the number of its borders.
+"""Measures the cost of host programs: a run of a partitioned model, by the number of its Python nodes.
 
-    python -m benchmarks.stages [--borders 0 1 2 4 8 16] [--rows 16]
+    python -m benchmarks.host_programs [--nodes 0 1 2 4 8 16] [--rows 16]
 
-A chain of elementwise nodes on a small matrix; between two of them the host reshapes the matrix by a shape
-that is an input. A border is one node of the host and the way back into a program: the slope of a run's time
-over their number. The time of NumPy for the same reshapes is measured in turns, in the same process. CPU time
-of the thread, the least of many short runs.
+A chain of elementwise nodes on a small matrix; between two of them, a Python node reshapes the matrix to a
+shape that is an input. The cost of a Python node and of the return to a program is the slope of a run's time
+over their number. The time of NumPy for the same reshapes is measured in turns, in the same process. Times
+are CPU times of the thread: the least of many short runs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ RUNS = 20
 """In a row, in each round."""
 
 
-def chain(borders: int) -> gw.Model:
-    """A chain with ``borders`` reshapes of ``x: f32[N, 4]`` by an input, each between two programs."""
+def chain(nodes: int) -> gw.Model:
+    """A chain with ``nodes`` reshapes of ``x: f32[N, 4]`` by an input, each between two programs."""
     b = gw.GraphBuilder()
     x, shape = b.input("x", "f32", ("N", 4)), b.input("shape", "i64", (2,))
-    for _ in range(borders):
+    for _ in range(nodes):
         x = b(Reshape(), b(Relu(), b(Add(), x, x)), shape)
     b.output("y", b(Relu(), b(Add(), x, x)))
     return b.compile(options=Options(threads=1))
@@ -54,32 +54,32 @@ def least(*calls: Callable[[], object]) -> list[float]:
 
 
 def main() -> None:
-    """Print a row for each number of borders, and the slopes."""
+    """Print a row for each number of nodes, and the slopes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--borders", type=int, nargs="+", default=[0, 1, 2, 4, 8, 16])
+    parser.add_argument("--nodes", type=int, nargs="+", default=[0, 1, 2, 4, 8, 16])
     parser.add_argument("--rows", type=int, default=16)
     given = parser.parse_args()
     x = np.random.default_rng(0).standard_normal((given.rows, 4)).astype(np.float32)
     shape = np.array([given.rows, 4])
-    models = [chain(borders) for borders in given.borders]
+    models = [chain(nodes) for nodes in given.nodes]
 
-    def reshapes(borders: int) -> None:
-        for _ in range(borders):
+    def reshapes(nodes: int) -> None:
+        for _ in range(nodes):
             x.reshape(tuple(shape.tolist()))
 
     def runs(model: gw.Model) -> Callable[[], object]:
         return lambda: model(x, shape)
 
     staged = least(*map(runs, models))
-    alone = least(*(lambda borders=borders: reshapes(borders) for borders in given.borders))
-    print("borders  host nodes  programs  a run    NumPy's reshapes alone")
-    for borders, model, taken, plain in zip(given.borders, models, staged, alone, strict=True):
+    alone = least(*(lambda nodes=nodes: reshapes(nodes) for nodes in given.nodes))
+    print("  nodes  run in Python  programs  a run    NumPy's reshapes alone")
+    for nodes, model, taken, plain in zip(given.nodes, models, staged, alone, strict=True):
         main = model.entry.executable
         hosts, programs = (len(main.hosts()), len(main.calls())) if isinstance(main, HostProgram) else (0, 1)
-        print(f"{borders:7}  {hosts:10}  {programs:8}  {taken:5.1f} us  {plain:5.1f} us")
+        print(f"{nodes:7}  {hosts:13}  {programs:8}  {taken:5.1f} us  {plain:5.1f} us")
     if len(models) > 1:
-        slopes = [np.polyfit(given.borders, times, 1)[0] for times in (staged, alone)]
-        print(f"a border takes {slopes[0]:.1f} us, of which NumPy's reshape is {slopes[1]:.1f} us")
+        slopes = [np.polyfit(given.nodes, times, 1)[0] for times in (staged, alone)]
+        print(f"a Python node takes {slopes[0]:.1f} us, of which NumPy's reshape is {slopes[1]:.1f} us")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import RESULTS
-from benchmarks.growing import NODES, SCOPES, write_weights
+from benchmarks.synthetic_models import NODES, SCOPES, write_weights
 from graphwright.tools.machine import machine, versions
 
 FOLDER: Final = RESULTS / "scaling"

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 import graphwright as gw
-from benchmarks.growing import functions, loops
+from benchmarks.synthetic_models import functions, loops
 from graphwright.errors import ModelError
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value

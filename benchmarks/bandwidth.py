@@ -1,7 +1,7 @@
 """Compares the GB/s of ops other than contractions with ONNX Runtime and with a copy of the same number of
 bytes.
 
-Run: ``python -m benchmarks.rows [NAME]... [--sizes l2 l3 dram]``. Each case is a small ONNX graph on one
+Run: ``python -m benchmarks.bandwidth [NAME]... [--sizes l2 l3 dram]``. Each case is a small ONNX graph on one
 thread; its first input has as many f32 as the size says: 384 KiB, 1.5 MiB or 24 MiB. Bytes are
 those of inputs and outputs, each once; weights do not count. Engines and the copy take turns, the figure is
 the least processor time of a run. ``entry`` is the smallest graph: what a call costs before any work.
@@ -299,7 +299,7 @@ def line(name: str, case: Case, elements: int, seconds: float = SECONDS) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.rows", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bandwidth", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CASES)}")
     parser.add_argument("--sizes", nargs="*", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--seconds", type=float, default=SECONDS)

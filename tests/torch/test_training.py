@@ -157,3 +157,33 @@ def test_gradients_of_weight_norm(dim: int | None) -> None:
     torch.manual_seed(0)
     module = nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3, padding=1), dim=dim)
     assert_trains_natively(module, torch.randn(2, 4, 11))
+
+
+POOLS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+    "average": (nn.AvgPool2d(2), IMAGE),
+    "average of overlapping windows": (nn.AvgPool2d(3, 2, 1), IMAGE),
+    "average without padding": (nn.AvgPool2d(3, 2, 1, count_include_pad=False), IMAGE),
+    "average, ceil": (nn.AvgPool2d((3, 2), 2, 1, ceil_mode=True), IMAGE),
+    "average, divisor": (nn.AvgPool2d(3, 3, divisor_override=5), IMAGE),
+    "average, 1-D": (nn.AvgPool1d(4, 3), SIGNAL),
+    "average, 3-D": (nn.AvgPool3d(2, (1, 2, 2)), (1, 2, 4, 7, 6)),
+    "average without batch": (nn.AvgPool2d(2), (3, 6, 8)),
+    "global": (nn.AdaptiveAvgPool2d(1), IMAGE),
+    "adaptive": (nn.AdaptiveAvgPool2d((4, 3)), IMAGE),
+    "adaptive, more results than elements": (nn.AdaptiveAvgPool2d((13, 9)), IMAGE),
+    "adaptive, 3-D": (nn.AdaptiveAvgPool3d((2, 7, 1)), (1, 2, 4, 7, 6)),
+    "maximum, 3-D": (nn.MaxPool3d(2, 1), (1, 2, 4, 7, 6)),
+    "adaptive maximum": (nn.AdaptiveMaxPool2d((4, 2)), IMAGE),
+    "adaptive maximum, 3-D": (nn.AdaptiveMaxPool3d((2, 3, 4)), (1, 2, 4, 7, 6)),
+    "replication": (nn.ReplicationPad2d((2, 1, 0, 3)), IMAGE),
+    "replication and cropping": (nn.ReplicationPad2d((-1, 2, 1, -2)), IMAGE),
+    "replication of single elements": (nn.ReplicationPad1d(2), (2, 3, 1)),
+    "replication, 3-D": (nn.ReplicationPad3d(1), (1, 2, 2, 3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_gradients_of_pooling_and_padding(name: str) -> None:
+    torch.manual_seed(0)
+    module, shape = POOLS[name]
+    assert_trains_natively(module, torch.randn(shape))

@@ -18,7 +18,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
-from benchmarks.weight_only_quantization import session, timed
+from benchmarks.timing import processor_seconds
+from benchmarks.weight_only_quantization import session
 from graphwright.config import Options
 
 SECONDS: Final = 3.0
@@ -68,7 +69,9 @@ def measure(tokens: int, experts: int, own: gw.Model, peer: Any) -> None:
     difference = np.abs(own(**feeds)[0] - expected).max() / np.abs(expected).max()
     pairs, start = [], time.process_time()
     while time.process_time() - start < SECONDS:
-        pairs.append((timed(lambda: own(**feeds)), timed(lambda: peer.run(None, feeds))))
+        pairs.append(
+            (processor_seconds(lambda: own(**feeds)), processor_seconds(lambda: peer.run(None, feeds)))
+        )
     ours, theirs = (1e3 * statistics.median(side) for side in zip(*pairs, strict=True))
     ratio = statistics.median(a / b for a, b in pairs)
     print(

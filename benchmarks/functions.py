@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
+from benchmarks.timing import least_microseconds
 from graphwright.config import Options
 from graphwright.executable.nodes import programs_of
 
@@ -115,17 +116,6 @@ def operands(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Array]]:
     return made, list(map(numpy_helper.to_array, weights))
 
 
-def least(*calls: Callable[[], object]) -> list[float]:
-    """Returns the least microseconds of each of ``calls``, which take turns."""
-    best = [float("inf")] * len(calls)
-    for _ in range(ROUNDS):
-        for k, call in enumerate(calls):
-            start = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)
-            call()
-            best[k] = min(best[k], (time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID) - start) / 1e3)
-    return best
-
-
 def show_calls(counts: Sequence[int], width: int) -> None:
     """Prints a row for each number of calls."""
     print(f"{'calls':>5} {'compile s':>10} {'file KiB without weights':>25} {'generated kernels':>18}")
@@ -153,7 +143,7 @@ def show_operands(width: int) -> None:
     shared, weights = operands(source)
     x = np.random.default_rng(1).standard_normal((ROWS, width)).astype(np.float32)
     inlined, body = (gw.compile(m, options=Options(threads=1)) for m in (source, shared))
-    first, second = least(lambda: inlined(x), lambda: body(x, *weights))
+    first, second = least_microseconds([lambda: inlined(x), lambda: body(x, *weights)], ROUNDS)
     print(f"weights as constants {first:.0f} us, as operands {second:.0f} us: {second / first:.2f}")
 
 

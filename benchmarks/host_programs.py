@@ -11,13 +11,14 @@ are CPU times of the thread: the least of many short runs.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import graphwright as gw
+from benchmarks.timing import least_microseconds
 from graphwright.config import Options
 from graphwright.executable.nodes import HostProgram
 from graphwright.ops.core.binary import Add
@@ -40,19 +41,6 @@ def chain(nodes: int) -> gw.Model:
     return b.compile(options=Options(threads=1))
 
 
-def least(*calls: Callable[[], object]) -> list[float]:
-    """Returns the least microseconds of each of ``calls``, which take turns."""
-    best = [float("inf")] * len(calls)
-    for _ in range(ROUNDS):
-        for k, call in enumerate(calls):
-            start = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)
-            for _ in range(RUNS):
-                call()
-            taken = (time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID) - start) / RUNS / 1e3
-            best[k] = min(best[k], taken)
-    return best
-
-
 def main() -> None:
     """Print a row for each number of nodes, and the slopes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -70,8 +58,8 @@ def main() -> None:
     def runs(model: gw.Model) -> Callable[[], object]:
         return lambda: model(x, shape)
 
-    staged = least(*map(runs, models))
-    alone = least(*(lambda nodes=nodes: reshapes(nodes) for nodes in given.nodes))
+    staged = least_microseconds(list(map(runs, models)), ROUNDS, RUNS)
+    alone = least_microseconds([partial(reshapes, nodes) for nodes in given.nodes], ROUNDS, RUNS)
     print("  nodes  run in Python  programs  a run    NumPy's reshapes alone")
     for nodes, model, taken, plain in zip(given.nodes, models, staged, alone, strict=True):
         main = model.entry.executable

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
+from benchmarks.timing import least_microseconds
 from graphwright.tools.measuring.engines import start
 
 Array = np.ndarray[Any, Any]
@@ -125,14 +126,8 @@ def measure(case: Case, runs: int) -> list[float]:
         path.write_bytes(proto.SerializeToString())
         ours = gw.compile(proto, options=gw.CompileOptions(threads=1))
         engines = [ours.run, start("onnxruntime", path, 1)]
-        best = [float("inf")] * len(engines)
-        for _ in range(ROUNDS):
-            for k, run in enumerate(engines):
-                begin = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)
-                run(feeds)
-                taken = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID) - begin
-                best[k] = min(best[k], taken / 1e3 / runs)
-    return best
+        best = least_microseconds([partial(run, feeds) for run in engines], ROUNDS)
+    return [microseconds / runs for microseconds in best]
 
 
 def main() -> None:

@@ -28,6 +28,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 import graphwright as gw
 from benchmarks.models import MODELS
+from benchmarks.timing import processor_seconds
 from graphwright.config import Options
 
 Feeds = dict[str, Any]
@@ -185,13 +186,6 @@ CASES: Final = {
 """By name. Development models are quantized as QDQ models with u8 and s8."""
 
 
-def timed(step: Callable[[], object]) -> float:
-    """Returns the processor seconds of ``step`` in all threads."""
-    start = time.process_time()
-    step()
-    return time.process_time() - start
-
-
 def measure(case: Case) -> None:
     """Measures a case and prints its row."""
     model, feeds = case.quantized(), case.feeds(0)
@@ -205,7 +199,9 @@ def measure(case: Case) -> None:
     pairs: list[tuple[float, float]] = []
     end = time.process_time() + SECONDS
     while time.process_time() < end:
-        pairs.append((timed(lambda: own.run(feeds)), timed(lambda: peer.run(None, feeds))))
+        pairs.append(
+            (processor_seconds(lambda: own.run(feeds)), processor_seconds(lambda: peer.run(None, feeds)))
+        )
     ours, theirs = (min(each) * 1e3 for each in zip(*pairs, strict=True))
     ratio = statistics.median(b / a for a, b in pairs)
     print(f"{ours:8.2f} ms, ONNX Runtime {theirs:8.2f} ms, {ratio:5.2f} times as fast; differs by {off:.1e}")

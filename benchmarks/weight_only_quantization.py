@@ -28,6 +28,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
+from benchmarks.timing import processor_seconds
 from graphwright.config import Options
 
 SECONDS: Final = 3.0
@@ -103,13 +104,6 @@ def session(model: onnx.ModelProto | str) -> onnxruntime.InferenceSession:
     )
 
 
-def timed(step: Callable[[], object]) -> float:
-    """Returns the processor seconds of ``step`` in all threads."""
-    start = time.process_time()
-    step()
-    return time.process_time() - start
-
-
 def measure(case: Case, rows: list[int]) -> None:
     """Prints the results of one case for each number of rows."""
     own = {level: gw.compile(case.model(level), options=Options(threads=1)) for level in LEVELS}
@@ -134,7 +128,7 @@ def taken_in_turns(own: Callable[[], object], peer: Callable[[], object]) -> lis
     pairs: list[tuple[float, float]] = []
     end = time.process_time() + SECONDS / len(LEVELS)
     while len(pairs) < 2 or time.process_time() < end:
-        pairs.append((timed(own), timed(peer)))
+        pairs.append((processor_seconds(own), processor_seconds(peer)))
     return pairs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,9 +61,8 @@ def _require_containers(specs: Sequence[TensorSpec], given: Mapping[str, Any]) -
     for spec in specs:
         if spec.dtype.element is not None and spec.name not in given:
             message = f"input {spec.name!r} is {spec.dtype}, for which no random value can be made"
-            faults.add(
-                "feed-dtype", message, hint=f"set it: --input {spec.name}=VALUE, in JSON or a .pb file"
-            )
+            flag = f"--input {shlex.quote(f'{spec.name}=VALUE')}"
+            faults.add("feed-dtype", message, hint=f"set it: {flag}, in JSON or a .pb file")
     faults.raise_if_any()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 
@@ -34,3 +35,13 @@ def test_the_example_keeps_sizes_that_are_known() -> None:
     specs = [TensorSpec("x", F32, ("N", "H")), TensorSpec("y", F32, ("H", "2*W"))]
     with pytest.raises(FeedError, match=r"--shape y:6,8, in Python"):
         input_shapes(specs, {"x": (2, 6)}, ("H <= 2*W",))
+
+
+@pytest.mark.parametrize("name", ["input ids", "a'b", "$x", "x;y"])
+def test_the_example_is_one_argument_of_a_shell(name: str) -> None:
+    with pytest.raises(FeedError) as caught:
+        input_shapes([TensorSpec(name, F32, ("N", 3))], {}, ())
+    flag, _, _ = (
+        caught.value.diagnostics[0].hint.removeprefix("pass them, for example ").partition(", in Python")
+    )
+    assert shlex.split(flag) == ["--shape", f"{name}:1,3"]

@@ -4,6 +4,7 @@ declares.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 from graphwright.errors import Collector, FeedError
@@ -63,7 +64,7 @@ def _example_hint(name: str, dims: Dims, examples: Mapping[str, int]) -> str:
     fitting = [1 if (size := _number(dim, examples)) is None else size for dim in dims or ()]
     flag = "SIZES" if dims is None else ",".join(map(str, fitting))
     python = f"shapes={{{name!r}: {'SIZES' if dims is None else tuple(fitting)}}}"
-    return f"pass them, for example --shape {name}:{flag}, in Python {python}"
+    return f"pass them, for example --shape {shlex.quote(f'{name}:{flag}')}, in Python {python}"
 
 
 def _bound_names(

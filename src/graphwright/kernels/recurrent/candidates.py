@@ -37,7 +37,7 @@ def long_short_term_memory(node: Node[LSTM], context: Context) -> Launch | str:
         input_forget=node.op.coupled,
         activations=activations_of(node.op),
     )
-    return launched(lstm.SYMBOL, kernel, node, context)
+    return launch_layer(lstm.SYMBOL, kernel, node, context)
 
 
 @candidate(GRU)
@@ -51,7 +51,7 @@ def gated_recurrent_unit(node: Node[GRU], context: Context) -> Launch | str:
         linear_before_reset=node.op.linear_before_reset,
         activations=activations_of(node.op),
     )
-    return launched(gru.SYMBOL, kernel, node, context)
+    return launch_layer(gru.SYMBOL, kernel, node, context)
 
 
 def fields_of(node: Node, op: Recurrent) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def refusal_of(node: Node, op: Recurrent) -> str | None:
     return f"no kernel with activation {unknown[0]}" if unknown else None
 
 
-def launched(symbol: str, kernel: rnn.Recurrent, node: Node, context: Context) -> Launch:
+def launch_layer(symbol: str, kernel: rnn.Recurrent, node: Node, context: Context) -> Launch:
     """One launch for a layer: packs weights, and adds absent trailing operands."""
     abi, (x, _, _, *rest) = kernel.CELL.abi, node.inputs
     weights = (packed(node.operand(position), WEIGHTS_LAYOUT, node, context) for position in (1, 2))

@@ -34,7 +34,7 @@ from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.recurrent import elman
-from graphwright.kernels.recurrent.candidates import activations_of, fields_of, launched, refusal_of
+from graphwright.kernels.recurrent.candidates import activations_of, fields_of, launch_layer, refusal_of
 from graphwright.ops.core.unary import Relu, Sigmoid, Tanh
 from graphwright.ops.nn.rnn import RNN
 
@@ -130,7 +130,7 @@ def elman_network(node: Node[RNN], context: Context) -> Launch | str:
         return refusal
     first, second = activations_of(node.op)
     kernel = elman.Rnn(**fields_of(node, node.op), activations=(first, second))
-    return launched(elman.SYMBOL, kernel, node, context)
+    return launch_layer(elman.SYMBOL, kernel, node, context)
 
 
 @candidate(RNN)

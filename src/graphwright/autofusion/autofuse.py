@@ -36,6 +36,7 @@ from graphwright.frontends.onnx import Opened, load, open_model
 from graphwright.frontends.onnx.read import Source
 from graphwright.ir.builtin.foreign import Foreign
 from graphwright.ir.builtin.fused import region_of
+from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.names import terminal
 from graphwright.ir.nesting import regions_of
@@ -211,10 +212,23 @@ def _with_library(
 def _with_programs(
     module: Module, write: Callable[[Module], OnnxModel], options: Options, unserved: Mapping[str, str]
 ) -> tuple[OnnxModel, Library]:
-    """The model whose programs are functions, and their library."""
+    """The model whose programs are functions, and their library. If a program cannot be compiled, foreign
+    nodes may be the reason: they then stay outside of all programs.
+    """
+    spare = clone_module(module) if any(map(_is_native, module.walk())) else None
     programs = outline_programs(module)
     model = write(module)
-    return model, build_library(module, model, programs, options, unserved)
+    library = build_library(module, model, programs, options, unserved)
+    if spare is None or library.refused.keys() <= unserved.keys():
+        return model, library
+    for node in spare.walk():
+        if isinstance(node.op, Foreign):
+            node.op = replace(node.op, is_native=False)
+    return _with_programs(spare, write, options, unserved)
+
+
+def _is_native(node: Node) -> bool:
+    return isinstance(node.op, Foreign) and node.op.is_native
 
 
 def _is_quantized(node: Node) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
+from graphwright.ir.builtin.foreign import Foreign
 from graphwright.ir.builtin.fused import UNNAMED, Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.names import identifier
@@ -82,8 +83,14 @@ def _word(unit: Node | Origin) -> str:
     """The word for an op: ``layernorm`` for LayerNormalization, ``mean`` for ReduceMean."""
     if isinstance(unit, Node) and any(_biased(user) is unit for v in unit.outputs for user in v.users):
         return LINEAR
+    if isinstance(unit.op, Foreign):
+        return _short(unit.op.op_type)
     op = unit.op if isinstance(unit, Origin) else type(unit.op)
-    return LINEAR if op is Gemm else op.name.lower().replace("normalization", "norm").removeprefix("reduce")
+    return LINEAR if op is Gemm else _short(op.name)
+
+
+def _short(op_type: str) -> str:
+    return op_type.lower().replace("normalization", "norm").removeprefix("reduce")
 
 
 def _biased(node: Node) -> Node | None:

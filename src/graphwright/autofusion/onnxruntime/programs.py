@@ -7,6 +7,7 @@ from functools import partial
 
 from graphwright.compiler.host_nodes import bound_by
 from graphwright.compiler.partition import Kind, Partition, partition
+from graphwright.frontends.onnx.translate_foreign import translate_foreign
 from graphwright.fusion.outline import outline
 from graphwright.fusion.region_names import region_name
 from graphwright.ir.builtin.constant import Constant, constant_of
@@ -72,7 +73,7 @@ def _outline_graph(graph: Graph, programs: list[Node], outside: dict[Node, str])
 
 def _why_kept(node: Node) -> str:
     if isinstance(node.op, Foreign):
-        return "graphwright does not know the operator"
+        return "" if node.op.is_native else "graphwright cannot run the operator in a program"
     if Trait.EFFECT in node.op.traits:
         return "it has side effects"
     return "it chooses between variants of the model by sizes" if _chooses_by_sizes(node) else ""
@@ -115,6 +116,7 @@ def program_module(module: Module, node: Node, demands: Sequence[Constraint] = (
     known = module.symbols.copy()
     constraints = dict.fromkeys(c for c in (*known.constraints, *demands) if c.names <= bound)
     copy.symbols = replace(known, constraints=constraints)
+    translate_foreign(copy, main)
     copy.symbols.assume_nothing()
     return ProgramModule(copy, inputs)
 

@@ -16,6 +16,7 @@ from graphwright.frontends.onnx.opsets import domain_of, schema_of
 from graphwright.frontends.onnx.scope import Scope
 from graphwright.frontends.onnx.types import Dims, tensor_type
 from graphwright.ir.builtin.foreign import Foreign
+from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op.plugin_ops import is_plugin_op
 from graphwright.ir.types import TensorType
@@ -60,6 +61,8 @@ class ForeignNodes:
         types: Sequence[TensorType | None],
         inputs: Sequence[Value | None],
         scope: Scope,
+        *,
+        is_native: bool = False,
     ) -> list[Value | None]:
         """Adds a Foreign node for ``node``, with results of ``types``. Returns its results."""
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
@@ -76,9 +79,19 @@ class ForeignNodes:
             raise Fault("outputs", f"no result of {op_type} is used")
         version = scope.frame.opsets.get(domain, 1)
         content = kept.SerializeToString(deterministic=True).hex()
-        results = scope.builder(Foreign(op_type, domain, version, content, found), *inputs, known=found)
+        op = Foreign(op_type, domain, version, content, found, is_native)
+        results = scope.builder(op, *inputs, known=found)
         values = iter(results if isinstance(results, tuple) else (results,))
         return [next(values) if there else None for there in present]
+
+
+def runs_natively(graph: Graph, last: Node | None, inputs: Sequence[Value | None]) -> bool:
+    """Whether the nodes after ``last``, which translate a node with these inputs, can be part of a program:
+    all types are known, and all sizes follow from those of the inputs.
+    """
+    known = symbols_in(value.type for value in inputs if value is not None)
+    types = [value.type for node in _after(graph, last) for value in node.outputs]
+    return all(t.dtype.bits and t.shape is not None for t in types) and symbols_in(types) <= known
 
 
 def discard(graph: Graph, last: Node | None) -> None:

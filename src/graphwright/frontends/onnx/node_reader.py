@@ -12,7 +12,7 @@ from graphwright.frontends.onnx.attributes import check_attributes
 from graphwright.frontends.onnx.calls import Call, attributes_of, body_of, frame_of, require_sizes
 from graphwright.frontends.onnx.catalog import Catalog, Translation, Unsupported
 from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
-from graphwright.frontends.onnx.foreign import ForeignNodes, discard
+from graphwright.frontends.onnx.foreign import ForeignNodes, discard, runs_natively
 from graphwright.frontends.onnx.node import OnnxNode, SubgraphReader
 from graphwright.frontends.onnx.scope import Attribute, Scope
 from graphwright.frontends.onnx.types import Dims, check_operands
@@ -78,8 +78,9 @@ class NodeReader:
         if reader.foreign is None or not reader.foreign.keeps(translation, scope.builder.graph, last):
             return values
         found = [None if value is None else value.type for value in values]
+        is_native = runs_natively(scope.builder.graph, last, inputs)
         discard(scope.builder.graph, last)
-        return reader.foreign.keep(node, found, inputs, scope)
+        return reader.foreign.keep(node, found, inputs, scope, is_native=is_native)
 
     def _call_of_schema(
         self, translation: Translation, inputs: Sequence[Value | None], attributes: Mapping[str, Attribute]

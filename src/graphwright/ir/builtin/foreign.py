@@ -18,7 +18,7 @@ class Foreign(Op):
     """A node with results of ``types`` that is never computed, merged or removed.
 
     ``node``: the serialized source node without operands, in hexadecimal. ``version``: the opset of its
-    domain.
+    domain. ``is_native``: whether it can be translated to ops that a program runs.
     """
 
     op_type: str
@@ -26,6 +26,7 @@ class Foreign(Op):
     version: int
     node: str
     types: tuple[TensorType, ...]
+    is_native: bool = False
     traits = Trait.EFFECT
     optional_inputs = frozenset(range(64))
 

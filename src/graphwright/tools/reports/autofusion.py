@@ -30,7 +30,7 @@ def show_fused(fused: Autofused, ratios: Mapping[str, Ratio]) -> None:
     moved = f"{bytes_text(before.activation_bytes)} -> {bytes_text(after.activation_bytes)}"
     rows = [
         ("operators", _counts(summary.operators)),
-        *([("unknown", f"{_counts(summary.foreign)}; kept as they are")] if summary.foreign else []),
+        *([("kept", f"{_counts(summary.foreign)}, as they are in the model")] if summary.foreign else []),
         ("candidates", f"{summary.candidates} possible merges, {summary.merges} made"),
         ("fused", f"{summary.fused_nodes} of {total} nodes into {counted(summary.regions, 'operator')}"),
         ("launches", f"{before.launches} -> {after.launches}"),

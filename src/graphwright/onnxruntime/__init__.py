@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphwright.onnxruntime import capi as capi
+from graphwright.onnxruntime.adapters import AdapterFormat, LoraAdapter
 from graphwright.onnxruntime.binding import IOBinding
 from graphwright.onnxruntime.devices import OrtDevice, OrtMemoryInfo
 from graphwright.onnxruntime.enums import (
@@ -64,11 +65,13 @@ import_capi_exception = None
 SessionIOBinding = IOBinding
 
 __all__ = [
+    "AdapterFormat",
     "ExecutionMode",
     "ExecutionOrder",
     "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",
+    "LoraAdapter",
     "ModelMetadata",
     "NodeArg",
     "OrtAllocatorType",

@@ -9,9 +9,10 @@ from operator import index
 from typing import Any
 
 from graphwright.ir.arrays import Array
+from graphwright.onnxruntime.adapters import LoraAdapter
 from graphwright.onnxruntime.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from graphwright.onnxruntime.ep_devices import OrtEpDevice
-from graphwright.onnxruntime.errors import Fail, InvalidArgument, Unsupported
+from graphwright.onnxruntime.errors import Fail, InvalidArgument
 from graphwright.onnxruntime.providers import ALL, AVAILABLE
 from graphwright.onnxruntime.values import OrtValue
 from graphwright.records import dataclass
@@ -234,6 +235,10 @@ class RunOptions(_Fields):
     only_execute_path_to_fetches: bool = False
     terminate: bool = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._adapters: list[LoraAdapter] = []
+
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Stores an entry; no key changes what graphwright does. Raises TypeError unless both are strings."""
         self._add(key, value)
@@ -242,9 +247,22 @@ class RunOptions(_Fields):
         """The value of an entry. Raises RuntimeError."""
         return self._get(key)
 
-    def add_active_adapter(self, adapter: object) -> None:
-        """Raises NotImplemented."""
-        raise Unsupported("graphwright has no LoRA adapters: merge the adapter into the model's weights")
+    def add_active_adapter(self, adapter: LoraAdapter) -> None:
+        """The parameters of ``adapter`` replace initializers in ``run`` and ``run_with_ort_values``. Raises
+        TypeError for other objects.
+        """
+        if not isinstance(adapter, LoraAdapter):
+            raise TypeError(f"an active adapter is a LoraAdapter, not {type(adapter).__name__}")
+        self._adapters.append(adapter)
+
+    def adapted(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
+        """``feed`` and the parameters of all active adapters; of equal names, the first counts."""
+        if not self._adapters:
+            return feed
+        found = dict(feed)
+        for adapter in reversed(self._adapters):
+            found.update((name, value.held()) for name, value in adapter.parameters.items())
+        return found
 
 
 class OrtArenaCfg(_Fields):

@@ -9,7 +9,6 @@ from typing import Any, Final, NoReturn
 from graphwright.onnxruntime.errors import Unsupported
 
 _SPARSE = "graphwright runs dense tensors: make the sparse one dense"
-_LORA = "graphwright has no LoRA adapters: merge the adapter into the model's weights"
 _COMPILER = "use graphwright.compile(path).save('model.om'), and a session on the .om"
 _PACKAGE = "graphwright reads ONNX and .om files, no model packages"
 _PLUGIN = "graphwright runs on the CPU and loads no execution providers"
@@ -23,8 +22,6 @@ REFUSED: Final[dict[str, str]] = {
     "SparseCooView": _SPARSE,
     "SparseCsrView": _SPARSE,
     "SparseBlockSparseView": _SPARSE,
-    "LoraAdapter": _LORA,
-    "AdapterFormat": _LORA,
     "ModelCompiler": _COMPILER,
     "OrtExternalInitializerInfo": _COMPILER,
     "OrtEpContextData": _COMPILER,

@@ -91,8 +91,9 @@ class InferenceSession:
         if isinstance(output_names, str):
             raise TypeError(f"output_names takes a sequence of names, not the text {output_names!r}")
         names = output_names if isinstance(output_names, list) else list(output_names or ())
-        with translated(lambda: sentence(self._signature, names, input_feed)):
-            return self._results(names or self._names, input_feed)
+        feed = input_feed if run_options is None else run_options.adapted(input_feed)
+        with translated(lambda: sentence(self._signature, names, feed)):
+            return self._results(names or self._names, feed)
 
     def run_async(
         self,

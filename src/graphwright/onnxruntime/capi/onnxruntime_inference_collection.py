@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphwright.onnxruntime.adapters import AdapterFormat as AdapterFormat
 from graphwright.onnxruntime.binding import IOBinding as IOBinding
 from graphwright.onnxruntime.devices import OrtDevice as OrtDevice
 from graphwright.onnxruntime.devices import get_ort_device_type as get_ort_device_type

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphwright.onnxruntime.adapters import AdapterFormat as AdapterFormat
+from graphwright.onnxruntime.adapters import LoraAdapter as LoraAdapter
 from graphwright.onnxruntime.binding import SessionIOBinding as SessionIOBinding
 from graphwright.onnxruntime.devices import OrtDevice as OrtDevice
 from graphwright.onnxruntime.devices import OrtMemoryInfo as OrtMemoryInfo

@@ -338,3 +338,10 @@ def test_histograms_with_edges_equal_pytorch(density: bool) -> None:
     equal(lambda x, e: torch.histogram(x.reshape(5, 13), e, density=density), x, edges)
     equal(lambda x: torch.histogram(x, 3, range=(1.0, 1.0)), x)
     equal(lambda x: torch.histogram(x[:60], 7, density=density), x)
+
+
+@pytest.mark.parametrize("index", [[0], [-1], [], [0, 0]])
+def test_a_tensor_of_rank_0_is_filled(index: list[int]) -> None:
+    tensors = torch.tensor(3.0), torch.tensor(index, dtype=torch.int64)
+    made = run(reading(lambda x, i: x.index_fill(0, i, 7.0), *tensors), *tensors)
+    torch.testing.assert_close(made, [torch.tensor(7.0 if index else 3.0)])

@@ -88,7 +88,7 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """Unlike those of index_copy, into which PyTorch decomposes it, negative indices count from the end."""
     if not x.dim():
-        raise NotImplementedError
+        return index_fill(x.reshape(1), 0, index, value).reshape(())
     shape, targets = list(x.shape), index.reshape(-1)
     size, shape[dim] = shape[dim], targets.shape[0]
     filled = torch.as_tensor(value).to(x.dtype).expand(shape)

@@ -28,7 +28,7 @@ from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.split import Split
+from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import dataclass
 
@@ -168,7 +168,8 @@ def _step(i: OnnxImporter, state_type: TensorType, scanned: dict[str, Value], gr
     build = Builder(i.builder.module, graph, sources=i.builder.sources)
     found, added = build(MatMul(), rows["reads"], state), rows["value"]
     if "rate" in rows:
-        found, known = build(Split(2, 2, (group, 1)), found)
+        known = build(Slice((group,), (group + 1,), (2,), (1,)), found)
+        found = build(Slice((0,), (group,), (2,), (1,)), found)
         added = build(Mul(), build(Sub(), added, known), rows["rate"])
     kept = build(Mul(), state, rows["decay"]) if "decay" in rows else state
     state = build(Add(), kept, build(Mul(), rows["key"], added))

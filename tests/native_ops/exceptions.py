@@ -8,6 +8,7 @@ HOST_CALLS: dict[str, dict[int, str]] = {
     "Det": {11: "matrices of symbolic size"},
     "GRU": {3: "f64: the library's recurrent kernels are f32"},
     "GridSample": {27: "integers that are blended", 28: "complex numbers"},
+    "GroupedMatMul": {1: "f64", 4: "integers"},
     "Inverse": {4: "matrices of symbolic size"},
     "LSTM": {5: "f64: the library's recurrent kernels are f32"},
     "MaxRoiPool": {k: "regions are pooled in Python" for k in range(4)},

@@ -350,7 +350,7 @@ def test_a_mask_of_lengths_has_one_for_each_sequence_of_a_symbolic_batch() -> No
     feeds = [normal(2, 5, 12), normal(12, 24), normal(24)]
     compare("Attention", [*feeds, ENDS], symbolic=True, num_heads=2)
     model = one_node("Attention", [*feeds, ENDS_AND_STARTS], {"num_heads": 2}, ("y",), DOMAIN, True, ())
-    with pytest.raises(FeedError, match="axis 0 of input 'x0' cannot be 2"):
+    with pytest.raises(FeedError, match="axis 0 of 'x0' must be 4, but is 2"):
         gw.compile(model, options=REFERENCE)(*feeds, ENDS_AND_STARTS)
 
 

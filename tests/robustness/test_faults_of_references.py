@@ -43,7 +43,7 @@ def test_a_constraint_that_fails() -> None:
     ]
     compiled = gw.compile(model(nodes[1], nodes[0], nodes[2]), options=REFERENCE)
     compiled.run({"x": np.zeros((2, 3), np.float32), "i": np.array([1])})
-    with pytest.raises(gw.FeedError, match="axis 1 of input 'x' cannot be 5: the model has 3"):
+    with pytest.raises(gw.FeedError, match="axis 1 of 'x' must be 3, but is 5"):
         compiled.run({"x": np.zeros((2, 5), np.float32), "i": np.array([1])})
 
 

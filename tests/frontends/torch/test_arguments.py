@@ -27,8 +27,10 @@ from tests.frontends.torch.support import parts_of, reading, samples_of
 aten, decomposed = torch.ops.aten, torch.ops.quantized_decomposed
 X, ROWS, COUNTS = torch.randn(3, 5), torch.randn(2, 4, 6), torch.arange(15).reshape(3, 5)
 IMAGE, CUBE = torch.randn(2, 4, 6, 6), torch.randn(2, 4, 5, 5, 5)
-HEADS = torch.randn(2, 4, 8, 16)
-PER_CHANNEL = torch.rand(4)
+HEADS, HALVES = torch.randn(2, 4, 8, 16), torch.randn(8, 8, dtype=torch.bfloat16)
+WEIGHTS, PER_CHANNEL = torch.randn(8, 4, 3, 3), torch.rand(4)
+STEPS = [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+"""Of a convolution: strides, pads, dilations, whether it is transposed, its output padding and groups."""
 ONE, ZERO = torch.ones(1), torch.zeros(1, dtype=torch.int64)
 BYTES = torch.ones(32, 32, dtype=torch.int8)
 STATE = torch.randn(1, 4, 5)
@@ -66,7 +68,10 @@ CALLS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (aten.copysign.Tensor, (X, X)),
     (aten.copy.default, (X, X)),
     (aten.slice_scatter.default, (X, X[:2], 0, 1, 3, 1)),
-    (aten.convolution.default, (IMAGE, torch.randn(8, 4, 3, 3), None, [1], [0], [1], False, [0], 1)),
+    (aten.convolution.default, (IMAGE, WEIGHTS, None, [1], [0], [1], False, [0], 1)),
+    (aten.convolution_backward.default, (torch.randn(2, 8, 4, 4), IMAGE, WEIGHTS, [8], *STEPS, 3 * [True])),
+    (aten._grouped_mm.default, (HALVES, HALVES[None].mT.contiguous(), torch.tensor([8], dtype=torch.int32))),
+    (torch.ops.transformers.grouped_mm_fallback.default, (X, X.T[None], ONE.to(torch.int32))),
     (aten.embedding.default, (X, COUNTS % 3)),
     (aten.gather.default, (X, 0, COUNTS % 3)),
     (aten._adaptive_avg_pool2d.default, (IMAGE, [2, 2])),

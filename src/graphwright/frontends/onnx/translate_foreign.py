@@ -1,4 +1,4 @@
-"""Translates foreign nodes after all, where they become part of a program."""
+"""Translates the foreign nodes of a program: only exported models keep them as they are."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.ir.types import BF16, F16, F32, I32, I64, U8, U32, TensorType
 from graphwright.ops.core.common import need_dtype, quiet, same_dtype
 from graphwright.ops.core.grouped_matmul import GroupedMatMul
-from graphwright.ops.quantized.matmul_nbits import WORD, MatMulNBits
+from graphwright.ops.quantized.matmul_nbits import WORD, MatMulNBits, check_scales
 from graphwright.ops.quantized.quantized import SCALES
 
 
@@ -54,15 +54,7 @@ class GroupedMatMulNBits(Arithmetic, Op):
         blocks = ceildiv(a.shape[1], self.block)
         at.equal(words, blocks * (self.block * self.bits // WORD), "words in a row of packed weights")
         at.equal(groups, ends.shape[0], "matrices and ends of groups")
-        if zeros is not None:
-            need_dtype(at, zeros, {U8, a.dtype}, "the zero points")
-        for parameter, what in ((scales, "scales"), (zeros, "zero points")):
-            if parameter is None:
-                continue
-            if parameter.rank != 3:
-                raise at.fail(f"the {what} are {parameter.type}; they must have 3 axes")
-            for axis, size in enumerate((groups, n, blocks)):
-                at.equal(parameter.shape[axis], size, f"axis {axis} of the {what}")
+        check_scales(at, {"groups": groups, "rows": n, "blocks": blocks}, scales, zeros)
         return TensorType(a.dtype, (a.shape[0], n))
 
     def operations(self, node: Node) -> Dim:
@@ -114,6 +106,10 @@ GroupedMatMulNBits.samples = (
     Sample(_BY_4, (arg(F32, 3, 40), arg(U32, 2, 5, 5), arg(F32, 2, 5, 3), _ENDS), "words in a row"),
     Sample(_BY_4, (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 5, 1), _ENDS), "must be 2, 3 and 1"),
     Sample(_BY_4, (arg(F32, 3, 16), arg(U32, 2, 5, 2), arg(F32, 2, 5), _ENDS), "must have 3 axes"),
-    Sample(_BY_4, (arg(F32, 3, 16), arg(U32, 2, 5, 2), arg(F32, 2, 4, 1), _ENDS), "axis 1 of the scales"),
+    Sample(
+        _BY_4,
+        (arg(F32, 3, 16), arg(U32, 2, 5, 2), arg(F32, 2, 4, 1), _ENDS),
+        "rows of the scales",
+    ),
     Sample(_BY_4, (arg(F32, 3, 16), arg(U32, 3, 5, 2), arg(F32, 3, 5, 1), _ENDS), "3 and 2 differ"),
 )

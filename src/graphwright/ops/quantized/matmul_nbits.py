@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -87,15 +88,7 @@ class MatMulNBits(Arithmetic, Op):
         at.equal(
             codes.shape[1], blocks * (self.block * self.bits // WORD), "words in a row of packed weights"
         )
-        if zeros is not None:
-            need_dtype(at, zeros, {U8, a.dtype}, "the zero points")
-        for parameter, what in ((scales, "the scales"), (zeros, "the zero points")):
-            if parameter is None:
-                continue
-            if parameter.rank != 2:
-                raise at.fail(f"{what} are {parameter.type}; they must have 2 axes")
-            at.equal(parameter.shape[0], n, f"rows of {what}")
-            at.equal(parameter.shape[1], blocks, f"blocks of {what}")
+        check_scales(at, {"rows": n, "blocks": blocks}, scales, zeros)
         return TensorType(a.dtype, (*a.shape[:-1], n))
 
     def operations(self, node: Node) -> Dim:
@@ -112,6 +105,19 @@ class MatMulNBits(Arithmetic, Op):
         zeros = np.full(scales.shape, self.middle) if zeros is None else zeros
         shift, factor = (np.repeat(x.astype(np.float32), self.block, 1)[:, :k] for x in (zeros, scales))
         return np.asarray((numbers - shift) * factor)
+
+
+def check_scales(at: Inference, sizes: Mapping[str, Dim], scales: Fact, zeros: Fact | None) -> None:
+    """Fails unless the scales, and the zero points if there are any, have an axis of each of ``sizes``."""
+    if zeros is not None:
+        need_dtype(at, zeros, {U8, scales.dtype}, "the zero points")
+    for parameter, what in ((scales, "the scales"), (zeros, "the zero points")):
+        if parameter is None:
+            continue
+        if parameter.rank != len(sizes):
+            raise at.fail(f"{what} are {parameter.type}; they must have {len(sizes)} axes")
+        for given, (axis, size) in zip(parameter.shape, sizes.items(), strict=True):
+            at.equal(given, size, f"{axis} of {what}")
 
 
 def unpacked(packed: Array, bits: int) -> Array:

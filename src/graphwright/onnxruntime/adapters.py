@@ -50,7 +50,7 @@ class AdapterFormat:
         Path(file_path).write_bytes(_serialized(self._versions, self._parameters))
 
     def get_format_version(self) -> int:
-        """1."""
+        """The version of the format, which is 1."""
         return self._versions[0]
 
     def get_adapter_version(self) -> int:
@@ -58,7 +58,7 @@ class AdapterFormat:
         return self._versions[1]
 
     def set_adapter_version(self, adapter_version: int) -> None:
-        """The version of the adapter."""
+        """Sets the version that its author gives it."""
         self._versions[1] = adapter_version
 
     def get_model_version(self) -> int:
@@ -66,7 +66,7 @@ class AdapterFormat:
         return self._versions[2]
 
     def set_model_version(self, model_version: int) -> None:
-        """The version of the model that it belongs to."""
+        """Sets the version of the model that it belongs to."""
         self._versions[2] = model_version
 
     def get_parameters(self) -> dict[str, OrtValue]:

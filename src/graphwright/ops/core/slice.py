@@ -294,12 +294,13 @@ def _aten_select(i: AtenImporter) -> Any:
     return i.emit(Squeeze((axis,)), row)
 
 
-def _aten_flip(i: AtenImporter) -> Any:
-    axes = i.attr("dims")
+def flipped(i: AtenImporter, x: Value, axes: Sequence[int]) -> Value:
+    """``x`` with the order of elements along ``axes`` reversed."""
     if not axes:
-        return i.input(0)
+        return x
     starts, ends, steps = ((bound,) * len(axes) for bound in (-1, -_END, -1))
-    return i.emit(Slice(starts, ends, tuple(axes), steps), i.input(0))
+    y: Value = i.emit(Slice(starts, ends, tuple(axes), steps), x)
+    return y
 
 
 def _aten_diagonal(i: AtenImporter) -> Any:
@@ -328,6 +329,6 @@ _END = 2**62
 Slice.aten = {
     "slice.Tensor": _aten_slice,
     "select.int": _aten_select,
-    "flip": _aten_flip,
+    "flip": lambda i: flipped(i, i.input(0), i.attr("dims")),
     "diagonal": _aten_diagonal,
 }

@@ -11,7 +11,7 @@ from graphwright.ops.core.aten import per_axis
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.slice import flipped
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
@@ -23,8 +23,6 @@ _PIXELS_PER_CHANNEL = 8
 each run.
 """
 _MANY_CHANNELS = 128
-_END = 2**62
-"""A bound after the end of every axis; its negative is before the beginning."""
 
 
 def _aten_convolution_backward(i: AtenImporter) -> Any:
@@ -91,10 +89,7 @@ def _flipped(i: AtenImporter, w: Value, group: int) -> Any:
     grouped = i.emit(Reshape((group, features // group, channels, *kernel)), w)
     swapped = i.emit(Transpose((0, 2, 1, *(axis + 1 for axis in axes))), grouped)
     swapped = i.emit(Reshape((group * channels, features // group, *kernel)), swapped)
-    if set(kernel) == {1}:
-        return swapped
-    starts, ends, steps = ((bound,) * len(axes) for bound in (-1, -_END, -1))
-    return i.emit(Slice(starts, ends, axes, steps), swapped)
+    return swapped if set(kernel) == {1} else flipped(i, swapped, axes)
 
 
 ConvWeightGradient.aten = {"convolution_backward": _aten_convolution_backward}

@@ -4,7 +4,6 @@
 
 #include "conv/weight_gradient.gen.h"
 
-typedef float four __attribute__((vector_size(16)));
 typedef float four_any __attribute__((vector_size(16), aligned(4), may_alias));
 
 struct gradient {
@@ -25,21 +24,10 @@ struct block {
 };
 
 /* The sums of the lanes of four vectors. */
-GW_INLINE four quarter(vf x) {
-#if VL == 16
-    typedef float half8 __attribute__((vector_size(32)));
-    const half8 y = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
-                    __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
-#else
-    const vf y = x;
-#endif
-    return __builtin_shufflevector(y, y, 0, 1, 2, 3) + __builtin_shufflevector(y, y, 4, 5, 6, 7);
-}
-
-GW_INLINE four sums_of(const vf x[COLS]) {
-    const four a = quarter(x[0]), b = quarter(x[1]), c = quarter(x[2]), d = quarter(x[3]);
-    const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const four cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+GW_INLINE vf4 sums_of(const vf x[COLS]) {
+    const vf4 a = vf_sum4(x[0]), b = vf_sum4(x[1]), c = vf_sum4(x[2]), d = vf_sum4(x[3]);
+    const vf4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const vf4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
     return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
 }
 
@@ -68,7 +56,7 @@ GW_INLINE void add_tile(const struct gradient *t, int rows, const float *dy, con
         }
     }
     for (int r = 0; r < rows; r++, to += to_ld) {
-        const four sum = sums_of(sums[r]);
+        const vf4 sum = sums_of(sums[r]);
         if (columns == COLS)
             *(four_any *)to += sum;
         else

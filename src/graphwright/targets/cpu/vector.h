@@ -80,9 +80,10 @@ GW_INLINE vf vf_max(vf a, vf b) { return vf_select((a > b) | (a != a), a, b); } 
 GW_INLINE vf vf_min(vf a, vf b) { return vf_select((a < b) | (a != a), a, b); }
 GW_INLINE vf vf_relu(vf x) { return (vf)((vi)x & ~(x < (vf){0})); } /* NaN stays NaN */
 
-/* The sum of the lanes, by halves. */
-GW_INLINE float vf_sum(vf x) {
-    typedef float half4 __attribute__((vector_size(16)));
+typedef float vf4 __attribute__((vector_size(16)));
+
+/* Four sums of the lanes k, k + 4, ..., by halves. */
+GW_INLINE vf4 vf_sum4(vf x) {
 #if VL == 16
     typedef float half8 __attribute__((vector_size(32)));
     const half8 x8 = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
@@ -90,8 +91,12 @@ GW_INLINE float vf_sum(vf x) {
 #else
     const vf x8 = x;
 #endif
-    const half4 x4 =
-        __builtin_shufflevector(x8, x8, 0, 1, 2, 3) + __builtin_shufflevector(x8, x8, 4, 5, 6, 7);
+    return __builtin_shufflevector(x8, x8, 0, 1, 2, 3) + __builtin_shufflevector(x8, x8, 4, 5, 6, 7);
+}
+
+/* The sum of the lanes. */
+GW_INLINE float vf_sum(vf x) {
+    const vf4 x4 = vf_sum4(x);
     return x4[0] + x4[2] + (x4[1] + x4[3]);
 }
 

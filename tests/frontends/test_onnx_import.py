@@ -15,8 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
 from graphwright.errors import ModelError
-from graphwright.frontends.onnx import OVERRIDABLE, graph, load, node_reader
+from graphwright.frontends.onnx import graph, load, node_reader
 from graphwright.ir.builtin.constant import Constant
+from graphwright.ir.default_values import OVERRIDABLE
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.nesting import MAX_DEPTH
 from graphwright.ir.text import parse_module, print_module
@@ -153,6 +154,24 @@ def test_initializers_listed_as_inputs_are_constants(ir_version: int) -> None:
     np.testing.assert_array_equal(run(module, {"x": X})["y"], X + 3)
     changed = load(model, constants={"w": np.full((2, 3), 5, np.float32)})
     np.testing.assert_array_equal(run(changed, {"x": X})["y"], X + 5)
+
+
+def test_errors_about_inputs_with_a_default_value_say_that_they_are_constants() -> None:
+    weight = numpy_helper.from_array(np.full((2, 3), 3, np.float32), "w")
+    infos = [tensor_info("x"), tensor_info("w")]
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    model = model_of(nodes, infos, initializers=[weight]).SerializeToString()
+    hint = r"it has a default value, which is compiled as a constant; compile with constants=\{'w': \.\.\.\}"
+    with pytest.raises(gw.FeedError, match=rf"there is no input 'w'[^\n]*\n +{hint} for another; the inputs"):
+        gw.compile(model, shapes={"w": (2, 3)})
+    compiled = gw.compile(model)
+    with pytest.raises(gw.FeedError, match=hint):
+        compiled.run({"x": X, "w": X})
+    with pytest.raises(gw.FeedError, match="there is no input 'v'") as caught:
+        compiled.run({"x": X, "v": X})
+    assert "default" not in str(caught.value)
+    changed = gw.compile(model, constants={"w": X})
+    np.testing.assert_array_equal(changed.run({"x": X})["y"], X + X)
 
 
 def test_names_sources_and_metadata_survive() -> None:

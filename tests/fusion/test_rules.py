@@ -141,6 +141,8 @@ def test_lists_and_files(tmp_path: Path) -> None:
     assert switched(str(file)) == switched("-view")
     file.write_text("rules = []\n")
     assert switched(str(file)) == []
+    file.write_text('off = ["view"]\n', encoding="utf-8-sig")  # with a byte order mark
+    assert switched(str(file)) == switched("-view")
 
 
 def test_the_content_of_a_rule_file_is_part_of_the_cache_key(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +27,12 @@ HERE = [isa for isa in ISAS.values() if LEVELS.index(isa.name) <= LEVELS.index(_
 def library(name: str) -> ctypes.CDLL:
     source = CSource.read(EXAMPLES / "l2_normalize.c")
     return load(compile_shared(source.unit(ISAS[name], ["l2_normalize"]), ISAS[name], toolchain()))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_code(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.c"
+    file.write_text("int f;", encoding="utf-8-sig")
+    assert CSource.read(file).text == "int f;"
 
 
 @pytest.mark.parametrize("isa", HERE, ids=lambda isa: isa.name)

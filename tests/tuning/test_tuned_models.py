@@ -207,6 +207,12 @@ def test_decisions_about_bands_have_their_measured_time(tmp_path: Path) -> None:
         assert (decided.verdict is Verdict.TAKEN) == (taken != "no bands")
 
 
+def test_unknown_names_of_sizes_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sizes = {"cache_dir": tmp_path / "cache", "tune_sizes": "Row=3,Rows=4"}
+    gw.compile(rows("Rows", 4), tune=1, options=sizes)
+    assert "there is no dynamic dimension 'Row': did you mean 'Rows'? the dimensions are Rows" in caplog.text
+
+
 def test_dynamic_sizes_have_to_be_given(tmp_path: Path) -> None:
     here = {"cache_dir": tmp_path / "cache"}
     with pytest.raises(

@@ -31,6 +31,7 @@ from graphwright.records import replace
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.runtime.executor import RunError
+from graphwright.support.spelling import did_you_mean, listed
 from graphwright.targets.registry import target_of
 from graphwright.tuning.paired_timing import Timed
 from graphwright.tuning.search import Search
@@ -53,6 +54,7 @@ def tune(units: Sequence[Unit], options: Options, observe: Observer) -> Options:
         log.warn_once(f"tune {options.isa}", "no tuning for %s, which this CPU lacks", options.isa)
         return options
     _require_sizes(units, options.sizes_to_tune)
+    _warn_of_unknown_names(units, options.sizes_to_tune)
     load()
     known = {} if options.tuning == NO_RECORD else dict(parsed(options.tuning).workloads)
     learned: dict[str, Measured] = {}
@@ -120,9 +122,7 @@ class Snapshot:
 
 def sizes_not_given(values: Sequence[Value], sizes: Mapping[str, int]) -> list[str]:
     """Names of the symbolic sizes of ``values`` that ``sizes`` does not give."""
-    return sorted(
-        {name for value in values for dim in value.type.dims for name in names_in(dim)} - sizes.keys()
-    )
+    return sorted({name for value in values for name in _names(value.type)} - sizes.keys())
 
 
 def _require_sizes(units: Sequence[Unit], sizes: Mapping[str, int]) -> None:
@@ -144,6 +144,21 @@ def _require_sizes(units: Sequence[Unit], sizes: Mapping[str, int]) -> None:
                 )
                 faults.add("tune-sizes", message, hint=hint)
     faults.raise_if_any()
+
+
+def _warn_of_unknown_names(units: Sequence[Unit], sizes: Mapping[str, int]) -> None:
+    """Logs the names in ``sizes`` that are no dynamic dimension of an input of ``units``."""
+    known = sorted({n for unit in units for v in unit.module.main.inputs for n in _names(v.type)})
+    unknown = [name for name in sizes if name not in known]
+    if unknown:
+        meant = did_you_mean(unknown, known)
+        message = "tune_sizes: there is no dynamic dimension %s: %sthe dimensions are %s"
+        log.warn(message, listed(list(map(repr, unknown))), meant, listed(known))
+
+
+def _names(type: TensorType) -> set[str]:
+    """Names of the symbolic sizes of ``type``."""
+    return {name for dim in type.dims for name in names_in(dim)}
 
 
 def synthetic_array(type: TensorType, sizes: Mapping[str, int], seed: int) -> Array:

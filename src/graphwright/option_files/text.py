@@ -16,4 +16,4 @@ def option_text(path: Path) -> str:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise ValueError(f"has more than {MOST_BYTES >> 20} MiB")
-    return data.decode()
+    return data.decode("utf-8-sig")  # editors on Windows write a byte order mark

@@ -10,6 +10,7 @@ from math import gcd, lcm
 from typing import Any
 
 from graphwright.errors import Collector, FeedError
+from graphwright.ir.default_values import constant_hint
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.sizes import Dim, Size, has_sizes, read_size, scaled_symbol, span_of, span_text, vary
 from graphwright.ir.symbols import RELATIONS, Constraint, Expr, SymbolTable, substitute, symbol
@@ -32,7 +33,8 @@ def shape_inputs(module: Module, shapes: Shapes) -> None:
     inputs = {value.name: value for value in module.main.inputs}
     for name, wanted in shapes.items():
         if name not in inputs:
-            hint = f"{did_you_mean([name], inputs)}the inputs are {listed(inputs)}"
+            meant = constant_hint([name], module.metadata) or did_you_mean([name], inputs)
+            hint = f"{meant}the inputs are {listed(inputs)}"
             binding.faults.add("input-name", f"there is no input {name!r}", hint=hint)
             continue
         known = inputs[name].type.shape

@@ -77,7 +77,7 @@ class Model:
         self._runner: Executor = self.recording_executor
         if kept := self.entry.states:
             self._runner = StatefulExecutor(self.recording_executor, self.entry.inputs, kept, states)
-        self._bindings = Bindings(self.entry.feeds, self.entry.outputs)
+        self._bindings = Bindings(self.entry.feeds, self.entry.outputs, self.entry.metadata)
         self._forward = forward_call(self.entry.metadata, self.entry.feeds, self.entry.outputs)
 
     @property

@@ -9,6 +9,6 @@ where one error should list all faults, and its import takes longer than a warm 
 
 from __future__ import annotations
 
-from graphwright.frontends.onnx.model import OVERRIDABLE, Opened, load, open_model
+from graphwright.frontends.onnx.model import Opened, load, open_model
 
-__all__ = ["OVERRIDABLE", "Opened", "load", "open_model"]
+__all__ = ["Opened", "load", "open_model"]

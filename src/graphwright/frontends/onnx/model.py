@@ -23,13 +23,11 @@ from graphwright.frontends.onnx.tensors import mapped_contents
 from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
 from graphwright.ir.build import new_graph
 from graphwright.ir.constants.user_inputs import constant_for
+from graphwright.ir.default_values import OVERRIDABLE
 from graphwright.ir.graph import Module, Role, Signature
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls
 from graphwright.records import dataclass
 from graphwright.support.spelling import did_you_mean, listed
-
-OVERRIDABLE = "graphwright.overridable_inputs"
-"""Metadata key of a JSON list: the inputs with a default value, which became constants."""
 
 FIRST_IR_WITH_OPSETS = 3
 """The first version of the IR in which models import opsets; those before use the first one."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
+from graphwright.ir.default_values import constant_hint
 from graphwright.ir.dtypes import STRING, DType
 from graphwright.runtime.feeds.conversion import read_array
 from graphwright.support.spelling import counted, did_you_mean, listed
@@ -18,8 +19,14 @@ from graphwright.support.spelling import counted, did_you_mean, listed
 class Bindings:
     """The inputs and outputs of one model."""
 
-    def __init__(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
-        self.inputs, self.outputs = inputs, outputs
+    def __init__(
+        self,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        """``metadata``: of the model, in which errors find the inputs that became constants."""
+        self.inputs, self.outputs, self._metadata = inputs, outputs, metadata or {}
         self.names = [spec.name for spec in outputs]
         self._feed_names = {spec.name: None for spec in inputs}
 
@@ -117,7 +124,8 @@ class Bindings:
         faults = Collector(FeedError)
         for name in feeds:
             if name not in self._feed_names:
-                hint = f"{did_you_mean([name], missing)}{self.summary()}"
+                constant = constant_hint([name], self._metadata)
+                hint = f"{constant or did_you_mean([name], missing)}{self.summary()}"
                 faults.add("feed-name", f"there is no input {name!r}", hint=hint)
         for spec in (spec for spec in self.inputs if spec.name in missing):
             empty = "pass None for no value; " if spec.dtype.kind == "optional" else ""

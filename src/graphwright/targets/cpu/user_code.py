@@ -39,7 +39,7 @@ class CSource:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> CSource:
         """Reads a C file: ``CSource.read(Path(__file__).with_name("norm.c"))``. Raises OSError."""
-        return cls(Path(path).read_text(encoding="utf-8"), os.fspath(path))
+        return cls(Path(path).read_text(encoding="utf-8-sig"), os.fspath(path))
 
     @classmethod
     def inside(cls, file: str | os.PathLike[str], text: str) -> CSource:

@@ -20,7 +20,8 @@ from typing import Any, Final
 from benchmarks.kernels.calls import call, library, room, scratch_room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.conv import direct
-from graphwright.kernels.winograd import winograd, winograd_cost
+from graphwright.kernels.conv.blocked_algorithm import ranked
+from graphwright.kernels.winograd import winograd
 from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.targets.cpu.isa import ISAS, Isa
 
@@ -106,7 +107,7 @@ def main(arguments: list[str]) -> None:
     for isa in isas:
         for shape in shapes:
             channels, size = map(int, shape.split("x"))
-            chosen = next(iter(winograd_cost.ranked(isa, _conv(channels, size))))
+            chosen = next(iter(ranked(isa, _conv(channels, size))))
             print(
                 f"{isa.name} {shape}, chosen {chosen}: {'; '.join(measure(isa, channels, size))}", flush=True
             )

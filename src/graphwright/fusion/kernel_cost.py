@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from graphwright.cost.images import DIRECT, WINOGRAD, blocked_depthwise_work
+from graphwright.cost.images import blocked_depthwise_work
 from graphwright.cost.machine import Level, Machine
 from graphwright.cost.operations import COSTLY, operations_of
 from graphwright.cost.predict import Work, predict
@@ -23,7 +23,7 @@ from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import Dim, evaluate
-from graphwright.layout.convolution_costs import is_winograd
+from graphwright.layout.convolution_costs import blocked_efficiency
 from graphwright.ops.nn.conv import Conv
 
 OPERATION_CYCLES: Final = 0.625
@@ -193,8 +193,7 @@ class KernelCosts:
         taps = math.prod(kernel)
         if cin == 1 and anchor.op.group > 1:
             return self._predicted(blocked_depthwise_work(lanes, -(-elements // lanes), taps))
-        winograd = is_winograd(anchor.op, w) and min(cin, cout) >= lanes
-        efficiency = WINOGRAD if winograd else DIRECT
+        efficiency = blocked_efficiency(anchor.op, w, min(cin, cout), lanes)
         pixels = elements // max(cout, 1)
         blocks = -(-cout // lanes)
         return self._predicted(Work(fmas=pixels * blocks * lanes * cin * taps, efficiency=efficiency))

@@ -25,6 +25,7 @@ from graphwright.layout.costs import LayoutCosts, Operands, saved_ns
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.scaled_conv import ScaledConv
+from graphwright.ops.nn.spatial import Windows
 
 
 def is_depthwise(op: Conv, w: Value) -> bool:
@@ -32,9 +33,22 @@ def is_depthwise(op: Conv, w: Value) -> bool:
     return w.type.dims[1] == 1 and w.type.dims[0] == op.group > 1
 
 
-def is_winograd(op: Conv, w: Value) -> bool:
-    """Whether blocked images are convolved by the Winograd kernel, if they are large."""
-    return op.group == 1 and w.type.dims[2:] == (3, 3) and set(op.strides) <= {1}
+def can_be_winograd(window: Windows, group: int) -> bool:
+    """Whether Winograd's kernel can compute such a convolution of channel blocks."""
+    steps = set(window.strides), len(set(window.dilations))
+    return group == 1 and window.kernel == (3, 3) and steps == ({1}, 1)
+
+
+def blocked_efficiency(op: Conv, w: Value, channels: int, lanes: int, *, planes: bool = False) -> int:
+    """Percent of the peak, in the arithmetic of direct convolution, that a convolution with channel blocks is
+    expected to reach; which kernel computes it is decided after the layouts, by
+    :mod:`graphwright.kernels.conv.blocked_algorithm`.
+
+    ``channels``: the smaller number of input and output channels. ``planes``: whether the input is row-major.
+    """
+    if channels >= lanes and can_be_winograd(op.windows(w.type.dims[2:]), op.group):
+        return WINOGRAD
+    return PLANAR if planes else DIRECT
 
 
 def convolution_ns(op: Conv, w: Value, y: Value, costs: LayoutCosts, *, planes: bool) -> tuple[int, int]:
@@ -50,10 +64,9 @@ def convolution_ns(op: Conv, w: Value, y: Value, costs: LayoutCosts, *, planes: 
     images = costs.nominal(y.type.dims[0])
     pixels = costs.nominal(product(y.type.dims[CHANNELS + 1 :]))
     im2col = im2col_work(costs.lanes, images * costs.whole_vectors(pixels), cout // group, taps)
-    winograd = is_winograd(op, w) and min(cin, cout) >= costs.lanes
-    reached = WINOGRAD if winograd else PLANAR if planes else DIRECT
-    direct = direct_work(costs.lanes, images * pixels, cout // group, taps, reached)
-    return group * costs.ns(im2col), group * costs.ns(direct)
+    efficiency = blocked_efficiency(op, w, min(cin, cout), costs.lanes, planes=planes)
+    blocked = direct_work(costs.lanes, images * pixels, cout // group, taps, efficiency)
+    return group * costs.ns(im2col), group * costs.ns(blocked)
 
 
 def _planar_depthwise_ns(y: Value, kernel: Sequence[int], costs: LayoutCosts) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Node, Value
 from graphwright.layout.choose import LayoutChoice
-from graphwright.layout.convolution_costs import convolution_ns, is_depthwise, is_winograd
+from graphwright.layout.convolution_costs import can_be_winograd, convolution_ns, is_depthwise
 from graphwright.layout.costs import LayoutCosts
 from graphwright.layout.forms import anchors_of
 from graphwright.ops.nn.conv import Conv
@@ -42,7 +42,9 @@ def _stores_rows(
         return False
     op, image, w = anchor.op, anchor.operand(0), anchor.operand(1)
     position = 0 if body is None else body.inputs.index(image)
-    if form.operands != {position} or is_depthwise(op, w) or is_winograd(op, w):
+    if form.operands != {position} or is_depthwise(op, w):
+        return False
+    if can_be_winograd(op.windows(w.type.dims[2:]), op.group):
         return False
     _, blocked = convolution_ns(op, w, anchor.output, costs, planes=False)
     return costs.transfer_ns(node.output) > _PART * blocked

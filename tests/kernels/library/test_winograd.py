@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import Layout
+from graphwright.kernels.conv.blocked_algorithm import Algorithm, Winograd, is_faster, ranked
 from graphwright.kernels.winograd import winograd, winograd_cost, winograd_transforms
 from graphwright.kernels.winograd.winograd import Conv3x3
 from graphwright.layout.transform import pack, unpack
@@ -58,7 +59,7 @@ def transformed(w: Any, m: int, isa: Isa) -> Array:
     return made
 
 
-class Winograd(PreparedKernel):
+class PreparedWinograd(PreparedKernel):
     """Operands laid out in guarded memory and ready to run."""
 
     def __init__(
@@ -151,7 +152,7 @@ def test_matches_float64(
     x, weights, shift = operands(h * w, n, cin, cout, h, w)
     shift = shift if bias else None
     add = normal(np.random.default_rng(1), n, cout, oh, ow) if residual else None
-    case = Winograd(
+    case = PreparedWinograd(
         m, isa, x, weights, shift, add, pads=pads, act=act, lo=-0.5, hi=3, gap=gap, at_end=at_end,
         dilation=dilation,
     )  # fmt: skip
@@ -171,7 +172,7 @@ def test_blocks_of_many_tiles_and_channels(
     x, weights, bias = operands(4, 2, *channels, h, w)
     expected = reference(x, weights, bias, 1, window((1, 1, 1, 1)), 1)
     for blocking in (None, (1, 1), (5, 2), (64, 16)):
-        case = Winograd(m, isa, x, weights, bias, act=1, blocking=blocking)
+        case = PreparedWinograd(m, isa, x, weights, bias, act=1, blocking=blocking)
         assert_near(case.run(), expected, channels[0])
 
 
@@ -181,7 +182,9 @@ def test_blocks_of_many_tiles_and_channels(
 def test_any_chunking_gives_the_same_bits(m: int, isa: Isa, shape: tuple[int, int, int, int]) -> None:
     x, weights, bias = operands(1, 2, *shape)
     for blocking, dilation in ((None, 1), ((6, 1), 1), (None, 3)):
-        case = Winograd(m, isa, x, weights, bias, act=1, blocking=blocking, pads=(1,) * 4, dilation=dilation)
+        case = PreparedWinograd(
+            m, isa, x, weights, bias, act=1, blocking=blocking, pads=(1,) * 4, dilation=dilation
+        )
         whole = case.run_in_any_chunks()
         assert_near(whole, reference(x, weights, bias, 1, window((1, 1, 1, 1), dilation), 1), shape[0])
 
@@ -191,14 +194,14 @@ def test_any_chunking_gives_the_same_bits(m: int, isa: Isa, shape: tuple[int, in
 @pytest.mark.parametrize("h, w", [(8, 8), (13, 57), (3, 121), (1, 1)])
 def test_hook_gets_every_element_once(m: int, isa: Isa, h: int, w: int) -> None:
     x, weights, bias = operands(2, 2, 19, 40, h, w)
-    stored = Winograd(m, isa, x, weights, bias).run_hooked()
+    stored = PreparedWinograd(m, isa, x, weights, bias).run_hooked()
     assert_near(stored, 3 * reference(x, weights, bias, 1, window((1, 1, 1, 1)), 0) + 1, 9 * 19)
 
 
 @each_isa
 @each_form
 def test_error_of_the_hook_is_returned(m: int, isa: Isa) -> None:
-    case = Winograd(m, isa, *operands(0, 1, 2, 3, 9, 9))
+    case = PreparedWinograd(m, isa, *operands(0, 1, 2, 3, 9, 9))
     assert case.error_of_hook() == 7
 
 
@@ -206,10 +209,10 @@ def test_error_of_the_hook_is_returned(m: int, isa: Isa) -> None:
 @each_form
 def test_nan_stays_nan_and_in_its_tiles(m: int, isa: Isa) -> None:
     x, weights, bias = operands(3, 1, 4, 20, 24, 24)
-    clean = Winograd(m, isa, x, weights, bias, act=1).run()
+    clean = PreparedWinograd(m, isa, x, weights, bias, act=1).run()
     x[0, 1, 9, 9] = np.nan
     for act in (0, 1, 2):
-        y = Winograd(m, isa, x, weights, bias, act=act, lo=-1, hi=1).run()
+        y = PreparedWinograd(m, isa, x, weights, bias, act=act, lo=-1, hi=1).run()
         assert np.isnan(y[:, :, 8:11, 8:11]).all()
         near = np.zeros(y.shape, bool)
         near[:, :, 9 - m - 1 : 9 + m + 2, 9 - m - 1 : 9 + m + 2] = True
@@ -243,8 +246,8 @@ def test_rms_error_compared_with_direct_convolution(isa: Isa, channels: int) -> 
         return float(np.sqrt(np.mean((y - exact) ** 2)))
 
     direct = rms(direct_f32(x, weights))
-    assert rms(Winograd(4, isa, x, weights).run()) < 2.5 * direct
-    assert rms(Winograd(2, isa, x, weights).run()) < 1.1 * direct
+    assert rms(PreparedWinograd(4, isa, x, weights).run()) < 2.5 * direct
+    assert rms(PreparedWinograd(2, isa, x, weights).run()) < 1.1 * direct
 
 
 @each_form
@@ -281,32 +284,32 @@ def test_sizes_may_be_symbols() -> None:
                 assert value == formula(m, isa, known) and value > 0
 
 
-def fastest(isa: Isa, cin: int, cout: int, oh: int, ow: int) -> object:
-    """The form that is predicted to be the fastest for one image."""
-    return next(iter(winograd_cost.ranked(isa, Conv3x3(1, cin, cout, oh, ow))))
+def fastest(isa: Isa, cin: int, cout: int, oh: int, ow: int) -> Algorithm:
+    """The algorithm that is predicted to be the fastest for one image."""
+    return next(iter(ranked(isa, Conv3x3(1, cin, cout, oh, ow))))
 
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_the_faster_form_is_chosen_when_the_sizes_are_known(isa: Isa) -> None:
+def test_the_faster_algorithm_is_chosen_when_the_sizes_are_known(isa: Isa) -> None:
     args = winograd.dense_args(4, isa, Conv3x3(1, 64, 96, symbol("H"), symbol("W")), pads=(1, 1, 1, 1))
-    pays = winograd_cost.pays(4, isa, args)
+    faster = is_faster(Winograd(4), isa, args)
     for height, width in ((1, 1), (2, 2), (3, 40), (80, 80), (500, 1)):
         found, chosen = (
-            evaluate(pays, {"H": height, "W": width}),
+            evaluate(faster, {"H": height, "W": width}),
             fastest(isa, 64, 96, height, width),
         )
-        assert found == 1 if chosen == 4 else found == 0 or chosen == 2
-    assert [evaluate(pays, {"H": n, "W": n}) for n in (1, 80)] == [0, 1]
+        assert found == 1 if chosen == Winograd(4) else found == 0 or chosen == Winograd(2)
+    assert [evaluate(faster, {"H": n, "W": n}) for n in (1, 80)] == [0, 1]
 
 
-def test_cost_chooses_the_form() -> None:
+def test_cost_chooses_the_algorithm() -> None:
     """Large tiles are chosen for many pixels, small tiles for large weights, and none where little can be
     saved.
     """
     v4 = ISAS["v4"]
-    assert fastest(v4, 64, 64, 56, 56) == 4
-    assert fastest(v4, 512, 512, 28, 28) == 4
-    assert fastest(v4, 256, 256, 14, 14) == 4
-    assert fastest(v4, 512, 512, 7, 7) == 2
+    assert fastest(v4, 64, 64, 56, 56) == Winograd(4)
+    assert fastest(v4, 512, 512, 28, 28) == Winograd(4)
+    assert fastest(v4, 256, 256, 14, 14) == Winograd(4)
+    assert fastest(v4, 512, 512, 7, 7) == Winograd(2)
     assert fastest(v4, 3, 64, 224, 224) == "direct"
     assert fastest(v4, 32, 32, 1, 1) == "direct"

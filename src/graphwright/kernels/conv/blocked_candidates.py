@@ -1,4 +1,4 @@
-"""Convolutions on channel blocks: depthwise, direct, or Winograd if that is predicted to be faster."""
+"""Launches of convolutions on channel blocks: depthwise, direct or Winograd."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from graphwright.ir.types import F32
 from graphwright.kernels.candidates.blocks import block_strides
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.conv import bf16_direct, blocked_depthwise, direct
+from graphwright.kernels.conv.blocked_algorithm import Winograd, choose_algorithm, is_faster
 from graphwright.kernels.conv.blocked_convolution import BlockedConvolution, two_axes
 from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch, Run, run_either
 from graphwright.kernels.strides import row_major_strides
 from graphwright.kernels.winograd import winograd, winograd_cost, winograd_transforms
 from graphwright.kernels.winograd.winograd import Conv3x3
-from graphwright.kernels.winograd.winograd_form import WinogradForm, faster_form
 from graphwright.layout.blocks import is_blocked
 
 _SHORT_ROW = 8
@@ -34,26 +34,24 @@ def launch_blocked(conv: BlockedConvolution, context: Context) -> Launch | Run |
         return "its bias is computed"
     if epilogue.residual is not None and not is_blocked(conv.call.node.output):
         return "its residual is not channel-blocked"
-    if conv.in_bf16:
-        return _launch_in_bf16(conv, context)
-    if conv.group > 1 and conv.w.type.dims[1] == 1:
+    if conv.group > 1 and conv.w.type.dims[1] == 1 and not conv.in_bf16:
         return _depthwise(conv, context)
-    form = faster_form(conv, context)
-    if form is None:
-        return _direct(conv, context)
-    launch, pays = _winograd(conv, form, context)
+    algorithm = choose_algorithm(conv, context)
+    if algorithm == "direct":
+        return _direct_in_bf16(conv, context) if conv.in_bf16 else _direct(conv, context)
+    launch, faster = _winograd(conv, algorithm, context)
     if conv.has_known_sizes:  # with several images, Winograd pays off even more
         return launch
-    return run_either(pays, launch, [(_direct(conv, context), operations_of(conv.call.node))])
+    return run_either(faster, launch, [(_direct(conv, context), operations_of(conv.call.node))])
 
 
-def _winograd(conv: BlockedConvolution, form: WinogradForm, context: Context) -> tuple[Launch, Dim]:
+def _winograd(conv: BlockedConvolution, algorithm: Winograd, context: Context) -> tuple[Launch, Dim]:
     """The launch, and a Dim that is 1 if it is predicted to be faster than the direct kernel, else 0."""
     cout, cin = conv.w.type.sizes[:2]
-    m, isa, images, sizes = form.tile, context.isa, conv.x.type.dims[0], conv.sizes
+    m, isa, images, sizes = algorithm.tile, context.isa, conv.x.type.dims[0], conv.sizes
     dilation = conv.window.dilations[0]
     shape = Conv3x3(images, cin, cout, sizes[2], sizes[3], dilation)
-    blocking = form.blocking(winograd.blocking(m, isa, shape))
+    blocking = algorithm.blocking(winograd.blocking(m, isa, shape))
     args = winograd.WinogradArgs(*(
         images, cin, cout, *sizes, *conv.window.pads[:2], dilation, *block_strides(conv.x), *conv.strides,
         *conv.call.epilogue.args, *blocking,
@@ -67,7 +65,7 @@ def _winograd(conv: BlockedConvolution, form: WinogradForm, context: Context) ->
         winograd.scratch_bytes(m, isa, args),
         winograd_cost.work_ns(m, isa, args),
     )
-    return launch, winograd_cost.pays(m, isa, args)
+    return launch, is_faster(algorithm, isa, args)
 
 
 def _transformed(conv: BlockedConvolution, m: int, context: Context) -> Value:
@@ -97,12 +95,6 @@ def _depthwise(conv: BlockedConvolution, context: Context) -> Launch:
         blocked_depthwise.scratch_bytes(isa, args),
         blocked_depthwise.work_ns(isa, args),
     )
-
-
-def _launch_in_bf16(conv: BlockedConvolution, context: Context) -> Launch | str:
-    """A convolution in bf16. For large images, Winograd in f32 with rounded weights is faster."""
-    form = faster_form(conv, context) if conv.is_static else None
-    return _direct_in_bf16(conv, context) if form is None else _winograd(conv, form, context)[0]
 
 
 def _direct_in_bf16(conv: BlockedConvolution, context: Context) -> Launch | str:

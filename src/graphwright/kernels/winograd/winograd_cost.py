@@ -1,18 +1,14 @@
-"""The cost of Winograd convolution on one core, compared with direct convolution."""
+"""The cost of Winograd convolution on one core."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 
-from graphwright.cost.images import bf16_direct_work, direct_work
 from graphwright.cost.predict import Work, cycles_ns, overlapped, predict
-from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum, numbers
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.winograd.winograd import (
-    Conv3x3,
     WinogradArgs,
-    dense_args,
     output_groups,
     scratch_bytes,
     tiles,
@@ -69,33 +65,3 @@ def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     products = Work(fmas=fmas, efficiency=_EFFICIENCY[isa.name], cycles=made_cycles)
     transforms = floordiv(count * (in_blocks + out_blocks) * _TRANSFORM_CYCLES[isa.name][m], 2)
     return overlapped(predict(products, machine), stream) + cycles_ns(transforms, machine)
-
-
-def _direct_ns(isa: Isa, conv: Conv3x3, in_bf16: bool = False) -> Dim:
-    """The predicted time of direct convolution for the same sizes."""
-    pixels = conv.images * conv.oh * conv.ow
-    if in_bf16:
-        return predict(bf16_direct_work(isa.lanes, pixels, conv.cin, conv.cout, 9, pixels), isa.machine)
-    return predict(direct_work(isa.lanes, pixels, conv.cout, 9 * conv.cin), isa.machine)
-
-
-def pays(m: int, isa: Isa, args: WinogradArgs) -> Dim:
-    """1 if the kernel is predicted to be faster than direct convolution, else 0; for sizes known only at run
-    time.
-    """
-    cin, cout = numbers((args.cin, args.cout))
-    direct = _direct_ns(isa, Conv3x3(args.images, cin, cout, args.oh, args.ow))
-    return minimum(1, maximum(0, direct - work_ns(m, isa, args)))
-
-
-@lru_cache(maxsize=KEPT)
-def ranked(isa: Isa, conv: Conv3x3, in_bf16: bool = False) -> Mapping[Literal["direct", 2, 4], int]:
-    """The predicted nanoseconds of direct convolution and of Winograd with 2 x 2 and 4 x 4 tiles on dense
-    blocked images of static sizes, fastest first. ``in_bf16``: the direct convolution is in bf16.
-    """
-    costs: dict[Literal["direct", 2, 4], Dim] = {"direct": _direct_ns(isa, conv, in_bf16)}
-    forms: tuple[Literal[2, 4], ...] = (2, 4)
-    for m in forms:
-        costs[m] = work_ns(m, isa, dense_args(m, isa, conv, pads=(1, 1, 1, 1)))
-    known = {form: evaluate(cost, {}) for form, cost in costs.items()}
-    return {form: known[form] for form in sorted(known, key=known.__getitem__)}

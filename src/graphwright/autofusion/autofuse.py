@@ -33,6 +33,7 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel, write_model
 from graphwright.export.onnx.functions import all_nodes
 from graphwright.frontends.onnx import Opened, load, open_model
+from graphwright.frontends.onnx.opsets import domain_of
 from graphwright.frontends.onnx.read import Source
 from graphwright.ir.builtin.foreign import Foreign
 from graphwright.ir.builtin.fused import region_of
@@ -140,7 +141,11 @@ def autofuse(source: Source, request: Request | None = None, options: Options | 
         if likely is not None:
             fuse_model(likely, target, options)
         write = functools.partial(
-            write_model, metadata=_metadata(summary), version=request.version, inline=request.inline
+            write_model,
+            metadata=_metadata(summary),
+            version=request.version,
+            inline=request.inline,
+            newest=_opset(opened),
         )
         if request.library:
             model, library = _with_library(module, likely, write, wanted, request.unserved)
@@ -155,6 +160,11 @@ def _open(source: Source, options: Options, redo: bool) -> Opened:
     opened = open_model(source, options.external_data)
     _refuse_fused(opened, redo)
     return replace(opened, model=without_choice(opened.model)) if redo else opened
+
+
+def _opset(opened: Opened) -> int:
+    """The opset of the default domain that the source model imports."""
+    return max((each.version for each in opened.model.opset_import if not domain_of(each.domain)), default=1)
 
 
 def _load(opened: Opened) -> Module:

@@ -1,6 +1,7 @@
 """Foreign nodes: nodes that stay unchanged in a model that is exported to ONNX again.
 
-These are ops of other domains, for which the target engine has kernels, and ops without an export function.
+These are ops of other domains, ops that ONNX defines by functions (Attention, RotaryEmbedding) and that are
+translated to several, and ops without an export function. The target engine may have kernels for them.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import onnx
 from graphwright.frontends.onnx.calls import attributes_of
 from graphwright.frontends.onnx.catalog import Translation, Unsupported
 from graphwright.frontends.onnx.faults import Fault, text
-from graphwright.frontends.onnx.opsets import domain_of, schema_of
+from graphwright.frontends.onnx.opsets import domain_of, has_body, schema_of
 from graphwright.frontends.onnx.scope import Scope
 from graphwright.frontends.onnx.types import Dims, tensor_type
 from graphwright.ir.builtin.foreign import Foreign
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.op import Op
 from graphwright.ir.op.plugin_ops import is_plugin_op
 from graphwright.ir.types import TensorType
 from graphwright.ops.contrib.nchwc import DOMAIN as BLOCKED
@@ -33,8 +35,8 @@ class ForeignNodes:
         infos = [*graph.value_info, *graph.output]
         self._infos = {info.name: info for info in infos if info.type.WhichOneof("value")}
 
-    def keeps(self, translation: Translation, graph: Graph, last: Node | None) -> bool:
-        """Whether to keep a node instead of ``translation``, which added the nodes after ``last``."""
+    def keeps(self, node: onnx.NodeProto, translation: Translation, graph: Graph, last: Node | None) -> bool:
+        """Whether to keep ``node`` instead of ``translation``, which added the nodes after ``last``."""
         domain, op_type, _ = translation.key
         if translation.mapping is not None and is_plugin_op(translation.mapping):
             return False
@@ -42,7 +44,10 @@ class ForeignNodes:
             return False
         if domain:
             return True
-        if all(type(node.op).to_onnx is not None for node in _after(graph, last)):
+        ops = [each.op for each in _after(graph, last) if not each.is_constant]
+        if all(type(op).to_onnx is not None for op in ops) and not _is_composite(translation, ops):
+            return False
+        if any(attribute.HasField("g") for attribute in node.attribute):
             return False
         own, written = (
             schema_of("", op_type, v) for v in (translation.version, max(translation.version, WRITTEN_OPSET))
@@ -83,6 +88,14 @@ class ForeignNodes:
         results = scope.builder(op, *inputs, known=found)
         values = iter(results if isinstance(results, tuple) else (results,))
         return [next(values) if there else None for there in present]
+
+
+def _is_composite(translation: Translation, ops: Sequence[Op]) -> bool:
+    """Whether ONNX defines the op by a function body, and ``ops``, its translation, are not one ONNX op."""
+    schema = translation.schema
+    if schema is None or not has_body(schema, translation.version):
+        return False
+    return len(ops) > 1 or any(schema_of("", op.name, translation.version) is None for op in ops)
 
 
 def runs_natively(graph: Graph, last: Node | None, inputs: Sequence[Value | None]) -> bool:

@@ -75,7 +75,7 @@ class NodeReader:
         importer = OnnxNode(node, translation, scope, self._location, inputs, attributes, reader)
         last = next(reversed(scope.builder.graph), None)
         values = _as_list(_imported(translation.mapping, importer))
-        if reader.foreign is None or not reader.foreign.keeps(translation, scope.builder.graph, last):
+        if reader.foreign is None or not reader.foreign.keeps(node, translation, scope.builder.graph, last):
             return values
         found = [None if value is None else value.type for value in values]
         is_native = runs_natively(scope.builder.graph, last, inputs)

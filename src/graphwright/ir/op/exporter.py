@@ -26,6 +26,11 @@ class Exporter(Protocol):
     identified by name.
     """
 
+    newest: int
+    """The opset of the source model, at least the default of exported models. Ops of later opsets are
+    written in other ops, so that an engine which runs the source runs the result.
+    """
+
     def emit(
         self,
         op_type: str,

@@ -275,9 +275,3 @@ def test_ops_that_became_standard_accept_the_default_of_each_attribute() -> None
         "LinearAttention", packed, ("y", "state"), tolerance=1e-4, update_rule="linear", state_window=0,
         chunk_size=64, q_num_heads=2, kv_num_heads=2,
     )  # fmt: skip
-
-
-def test_attributes_that_the_standard_dropped_are_rejected() -> None:
-    feeds = [normal(2, 3, 5), normal(3, 1, 4)]
-    assert "has no attribute 'dilation'" in refused("CausalConvWithState", feeds, dilation=2)
-    assert "has no attribute 'state_window'" in refused("CausalConvWithState", feeds, state_window=2)

@@ -16,25 +16,6 @@ from graphwright.records import dataclass
 
 Key = tuple[str, str, str]
 """Domain, op type, overload."""
-ADOPTED: Mapping[tuple[str, str], tuple[int, Mapping[str, int]]] = {
-    ("com.microsoft", "CausalConvWithState"): (
-        27,
-        {
-            "ndim": 1,
-            "dilation": 1,
-            "channels_last": 0,
-            "state_channels_last": -1,
-            "state_length": 0,
-            "state_window": 0,
-            "state_update_capacity": 0,
-            "input_channel_offset": 0,
-            "input_channels": 0,
-        },
-    ),
-}
-"""Ops of other domains that became ONNX ops: the first opset, and the implied values of dropped
-attributes.
-"""
 
 
 class Unsupported(Exception):
@@ -50,8 +31,6 @@ class Translation:
     function: onnx.FunctionProto | None = None
     mapping: Import | None = None
     schema: defs.OpSchema | None = None
-    implied: Mapping[str, int] | None = None
-    """The values of attributes that the schema does not have; a node must not have other values."""
 
 
 class Catalog:
@@ -87,9 +66,6 @@ class Catalog:
             hint = "the model lacks an opset_import entry: export it again"
             raise Fault("opset", f"{op_type}: the model imports no opset of domain {domain!r}", hint)
         mapping, schema = self._mappings.find(domain, op_type, version), schema_of(domain, op_type, version)
-        if mapping is None and (domain, op_type) in ADOPTED:
-            version, implied = ADOPTED[domain, op_type]
-            return Translation(key, version, schema=schema_of("", op_type, version), implied=implied)
         if mapping is None and (schema is None or not has_body(schema, version)):
             raise Unsupported
         return Translation(key, version, mapping=mapping, schema=schema)

@@ -60,9 +60,6 @@ class NodeReader:
     def _translated(self, translation: Translation) -> list[Value | None]:
         reader, node, scope = self._reader, self._node, self._scope
         attributes = attributes_of(node, scope)
-        for name, value in (translation.implied or {}).items():
-            if name in attributes and attributes[name].proto.i == value:
-                del attributes[name]
         if translation.schema is not None:
             check_attributes({name: a.proto for name, a in attributes.items()}, translation.schema)
         inputs = self._operands()

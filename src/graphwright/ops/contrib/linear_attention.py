@@ -39,7 +39,7 @@ RULES = {
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class Sizes:
     """``heads`` have a state each. ``group`` queries read the state of a head."""
 
     batch: Dim
@@ -56,17 +56,33 @@ def _import(i: OnnxImporter) -> Any:
 
     H_q is a multiple of H, or, in ONNX Runtime's op, a divisor, as H_k is.
     """
+    if i.attr("state_window", 0):
+        raise i.fail("state_window is not supported", hint="export the model with state_window=0")
+    rule = rule_of(i)
+    y, state = attend(i, _sizes(i), rule, float(i.attr("scale", 0.0)))
+    past = i.optional(3)
+    kept = as_dtype(i.builder, state, (past or i.input(0)).type.dtype)
+    return as_dtype(i.builder, y, i.input(0).type.dtype), kept
+
+
+def rule_of(i: OnnxImporter) -> str:
+    """The update rule of a node whose inputs 4 and 5 are the decay and the rate, which it may need."""
     rule = str(i.attr("update_rule", "gated_delta"))
     if rule not in RULES:
         raise i.fail(f"update_rule {rule!r} is not one of {', '.join(RULES)}")
-    if i.attr("state_window", 0):
-        raise i.fail("state_window is not supported", hint="export the model with state_window=0")
     decays, learns = RULES[rule]
     for index, name in ((4, "decay"),) * decays + ((5, "beta"),) * learns:
         if i.optional(index) is None:
             raise i.fail(f"update_rule {rule!r} needs input {index}, {name!r}")
-    sizes = _sizes(i)
-    scale = float(i.attr("scale", 0.0)) or 1 / sqrt(sizes.key)
+    return rule
+
+
+def attend(i: OnnxImporter, sizes: Sizes, rule: str, scale: float) -> tuple[Value, Value]:
+    """The outputs f32[B, T, heads * V] and the last state f32[B, H, K, V] of a node with the inputs of
+    LinearAttention; a ``scale`` of 0 is ``1 / sqrt(K)``.
+    """
+    decays, learns = RULES[rule]
+    scale = scale or 1 / sqrt(sizes.key)
     query = i.emit(Mul(), _rows(i, 0, sizes, sizes.key), i.const(np.asarray(scale, np.float32)))
     grouped = (sizes.tokens, sizes.batch, sizes.heads, sizes.group, sizes.key)
     query, key = i.emit(Reshape(grouped, allow_zero=True), query), _rows(i, 1, sizes, sizes.key, 1)
@@ -87,13 +103,10 @@ def _import(i: OnnxImporter) -> Any:
     state, rows = emit_scan(scan, i.builder, length_of(i.builder, [reads], [0]))
     y = i.emit(Transpose((1, 0, 2, 3, 4)), rows)
     features = sizes.heads * sizes.group * sizes.value
-    y = i.emit(Reshape((sizes.batch, sizes.tokens, features), allow_zero=True), y)
-    past = i.optional(3)
-    kept = as_dtype(i.builder, state, (past or i.input(0)).type.dtype)
-    return as_dtype(i.builder, y, i.input(0).type.dtype), kept
+    return i.emit(Reshape((sizes.batch, sizes.tokens, features), allow_zero=True), y), state
 
 
-def _sizes(i: OnnxImporter) -> _Sizes:
+def _sizes(i: OnnxImporter) -> Sizes:
     """Raises a diagnostic for ranks and sizes that do not match, and for dynamic numbers of features."""
     queries, heads = int(i.required_attr("q_num_heads")), int(i.required_attr("kv_num_heads"))
     features = []
@@ -114,10 +127,10 @@ def _sizes(i: OnnxImporter) -> _Sizes:
     if key == 0 or features[1] % key or heads % max(1, features[1] // key):
         raise i.fail(f"{features[1]} features of keys are not {heads} heads of {key}, or a divisor of them")
     batch, tokens, _ = i.input(0).type.dims
-    return _Sizes(batch, tokens, heads, max(1, queries // heads), key, features[2] // heads)
+    return Sizes(batch, tokens, heads, max(1, queries // heads), key, features[2] // heads)
 
 
-def _rows(i: OnnxImporter, index: int, sizes: _Sizes, width: int | None, axis: int = 0) -> Value:
+def _rows(i: OnnxImporter, index: int, sizes: Sizes, width: int | None, axis: int = 0) -> Value:
     """Input ``index`` as f32[T, B, heads, width], where each head repeats if there are fewer than states. The
     width without ``width`` is that of a key, or 1 for one number a head.
 
@@ -144,7 +157,7 @@ def _rows(i: OnnxImporter, index: int, sizes: _Sizes, width: int | None, axis: i
     return rows
 
 
-def _start(i: OnnxImporter, sizes: _Sizes) -> Value:
+def _start(i: OnnxImporter, sizes: Sizes) -> Value:
     """The state before the first token; zeros if none is given."""
     dims, past = (sizes.batch, sizes.heads, sizes.key, sizes.value), i.optional(3)
     if past is None:

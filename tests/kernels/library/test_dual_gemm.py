@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.gemm import bf16_gemm, dual_gemm, gemm, problem
-from graphwright.kernels.gemm.pack import gemm_panels
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, guarded, hook, load
+from tests.kernels.library.packing import gemm_panels
 from tests.kernels.library.test_bf16_gemm import BF16, in_panels
 from tests.kernels.library.test_gemm import Product
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.gemm import gemm, problem
-from graphwright.kernels.gemm.pack import gemm_panels
 from graphwright.kernels.library.bits import single_bits
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import each_isa
 from tests.kernels.library.harness import Array, load, strided
+from tests.kernels.library.packing import gemm_panels
 from tests.kernels.library.prepared import PreparedKernel
 
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 32, 33, 47, 64, 97, 101, 193]))

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.gemm import bf16_gemm, gemm, grouped_gemm, nbits, nbits_bytes, nbits_gemm, problem
 from graphwright.kernels.gemm.grouped_gemm import GroupedArgs
-from graphwright.kernels.gemm.pack import gemm_panels
 from graphwright.layout.transform import pack, packed_shape
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, guarded, load
+from tests.kernels.library.packing import gemm_panels
 from tests.kernels.library.test_bf16_gemm import BF16, in_panels
 from tests.kernels.library.test_nbits import Product
 

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from graphwright.kernels.gemm.pack import gemm_panels
 from graphwright.kernels.recurrent import elman, gru, lstm, rnn
 from graphwright.kernels.recurrent.rnn import Activation, ActivationKind
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
 from tests.kernels.library.harness import call, load
+from tests.kernels.library.packing import gemm_panels
 
 F32 = npt.NDArray[np.float32]
 GATES: dict[ModuleType, int] = {lstm: 4, gru: 3, elman: 1}

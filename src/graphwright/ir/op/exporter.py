@@ -102,7 +102,6 @@ def as_onnx(
     operand: str = "",
     outputs: str = "",
     since: int = 1,
-    domain: str = "",
     **more: str,
 ) -> Export:
     """An export as the single node ``op_type`` with all inputs. ``table`` and ``more`` map ONNX attributes to
@@ -120,7 +119,7 @@ def as_onnx(
         given = getattr(op, operand) if operand else None
         if given is not None:
             inputs = (*inputs, e.sizes(given) if isinstance(given, tuple) else e.size(given))
-        return e.emit(op_type, *inputs, outputs=op.output_count(), since=since, domain=domain, **attributes)
+        return e.emit(op_type, *inputs, outputs=op.output_count(), since=since, **attributes)
 
     return export
 

@@ -54,12 +54,9 @@ def print_module(module: Module, *, constants: ConstantStyle = "full") -> str:
     return "\n".join(["module {", *lines, "}"]) + "\n"
 
 
-def print_graph(graph: Graph, constants: ConstantPool | None = None) -> str:
-    """The text of one graph. With ``constants``, labels of constants are the same as in
-    :func:`print_module`.
-    """
-    labels = _constant_labels(constants) if constants is not None else {}
-    return "\n".join(Listing(graph, labels, keyword="graph ").lines) + "\n"
+def print_graph(graph: Graph) -> str:
+    """The text of one graph; constants have no labels."""
+    return "\n".join(Listing(graph, {}, keyword="graph ").lines) + "\n"
 
 
 def print_op(op: Op) -> str:

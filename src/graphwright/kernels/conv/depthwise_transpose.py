@@ -4,6 +4,7 @@ The outputs of a row whose columns are equal modulo the stride (a phase) read x 
 adjacent columns: sums of whole vectors, which are interleaved when the row is stored. If the stride is at
 least half a vector and divides the window, adjacent outputs are summed instead, which read the same columns
 of x with adjacent taps.
+
 A unit of the grid is a band of output rows of one channel. Its input rows are copied to scratch with zeros
 around them.
 """

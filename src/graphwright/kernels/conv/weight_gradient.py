@@ -107,11 +107,8 @@ def work_ns(isa: Isa, args: WeightGradientArgs) -> Dim:
     columns = ceildiv(args.cin * args.taps, _COLUMNS) * _COLUMNS
     pixels = product([args.images, args.pixels])
     products = product([args.groups, args.cout, columns, pixels])
-    copied = (
-        args.groups
-        * pixels
-        * (args.cin * ceildiv(args.cout, args.block_cout) + args.cout * ceildiv(args.cin, args.block_cin))
-    )
+    copies = args.cin * ceildiv(args.cout, args.block_cout) + args.cout * ceildiv(args.cin, args.block_cin)
+    copied = args.groups * pixels * copies
     return predict(weight_gradient_work(isa.lanes, products, copied), isa.machine)
 
 

@@ -13,7 +13,6 @@ from graphwright.kernels.candidates.contractions import Contraction, contraction
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.gemm import bf16_gemm, dual_gemm, gemm, problem
-from graphwright.kernels.gemm.pack import gemm_layout
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.ref import KernelRef
@@ -148,17 +147,8 @@ def _launch_in_bf16(
 
 def packed_panels(b: Value, context: Context, *, in_pairs: bool) -> Value:
     """The packed constant B: matrices [..., K, N], or a vector [K]."""
-    rank, isa = len(b.type.dims), context.isa
-    if in_pairs:
-        return context.packed(
-            b, bf16_gemm.panels(max(rank, 2), isa), (*b.type.sizes, 1) if rank == 1 else None
-        )
-    if rank == 1:
-        return context.packed(b, gemm_layout(isa), (*b.type.sizes, 1))
-    width = problem.panel_columns(isa)
-    return context.packed(
-        b, Layout((*range(rank - 2), rank - 1, rank - 2), ((rank - 1, width),), zero_padded=True)
-    )
+    rank, panels = len(b.type.dims), bf16_gemm.panels if in_pairs else gemm.panels
+    return context.packed(b, panels(max(rank, 2), context.isa), (*b.type.sizes, 1) if rank == 1 else None)
 
 
 def _along_k(b: Value, context: Context) -> Value:

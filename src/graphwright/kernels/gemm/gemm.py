@@ -1,9 +1,8 @@
 """The GEMM kernels in f32 (:mod:`~graphwright.kernels.gemm.problem`), which differ in how they take B.
 
-All operands may have any strides; a stride of 0 broadcasts. :data:`PACKED` takes panels of
-:func:`~graphwright.kernels.gemm.problem.panel_columns` columns, padded with zeros (``pack.gemm_panels``,
-``pack.gemm_layout``). :data:`UNPACKED` takes strides, and packs one panel at a time. The file also has a
-kernel that takes quantized codes (:mod:`~graphwright.kernels.gemm.nbits_gemm`), a dual GEMM
+All operands may have any strides; a stride of 0 broadcasts. :data:`PACKED` takes B in
+:func:`panels`. :data:`UNPACKED` takes strides, and packs one panel at a time. The file also has a kernel that
+takes quantized codes (:mod:`~graphwright.kernels.gemm.nbits_gemm`), a dual GEMM
 (:mod:`~graphwright.kernels.gemm.dual_gemm`) and grouped ones (:mod:`~graphwright.kernels.gemm.grouped_gemm`).
 """
 
@@ -12,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.ir.symbols import ceildiv
+from graphwright.ir.types import Layout
 from graphwright.kernels.gemm import dual_gemm, gemv, grouped_gemm, nbits, nbits_gemm
 from graphwright.kernels.gemm import grid as grids
 from graphwright.kernels.gemm.dual_gemm import DualArgs
@@ -38,14 +38,20 @@ GROUPED: Final = "gw_gemm_f32_grouped"
 GROUPED_PACKED: Final = "gw_gemm_f32_grouped_packed"
 
 
+def panels(rank: int, isa: Isa) -> Layout:
+    """The layout of a packed B of ``rank`` axes: [..., panels of columns, K, columns], padded with zeros."""
+    k, n = rank - 2, rank - 1
+    return Layout((*range(k), n, k), ((n, panel_columns(isa)),), zero_padded=True)
+
+
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that the kernels access."""
     a = GemmArgs.symbols()
     batch, width = ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1)), panel_columns(isa)
-    panels = Reach(4, (*batch, (ceildiv(a.n, width) * width * a.k, 1)))
+    packed = Reach(4, (*batch, (ceildiv(a.n, width) * width * a.k, 1)))
     plain = Reach(4, (*batch, (a.k, a.b_k), (a.n, a.b_n)))
     return (
-        extent(isa, PACKED, ABI, {"b": panels}, scratch_bytes(isa, a, packed=True)),
+        extent(isa, PACKED, ABI, {"b": packed}, scratch_bytes(isa, a, packed=True)),
         extent(isa, UNPACKED, ABI, {"b": plain}, scratch_bytes(isa, a, packed=False)),
         _dual_extent(isa),
         *_grouped_extents(isa),

@@ -12,7 +12,7 @@ from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import BOOL
 from graphwright.ops.contrib.attention import wide
 from graphwright.ops.contrib.common import WithInputs, contribute, scalar
-from graphwright.ops.contrib.linear_attention import RULES, Sizes, attend, rule_of
+from graphwright.ops.contrib.linear_attention import Sizes, attend, rule_of
 from graphwright.ops.contrib.packed_tokens import sequences, size
 from graphwright.ops.control.loop import Loop
 from graphwright.ops.core.binary import Add, Less, Min, Mul
@@ -72,9 +72,8 @@ def _import(i: OnnxImporter) -> Any:
         query, key = _unit(i, query), _unit(i, key)
     rows: list[Value | None] = [_rows(i, x, packing, lead) for x in (query, key, value)]
     state = None if past is None else i.emit(Transpose((0, 1, 3, 2)), wide(i, past))
-    decays, learns = RULES[rule]
-    decay = _rows(i, _decay(i, lead), packing, lead) if decays else None
-    rate = _rows(i, _rate(i), packing, lead) if learns else None
+    decay = _rows(i, _decay(i, lead), packing, lead) if rule.decays else None
+    rate = _rows(i, _rate(i), packing, lead) if rule.is_delta else None
     if packing.is_token is not None:  # padding adds nothing to the state, which does not decay there
         rows[1] = _masked(i, rows[1], packing.is_token)
         decay = None if decay is None else _masked(i, decay, packing.is_token)

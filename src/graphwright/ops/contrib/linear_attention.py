@@ -32,15 +32,30 @@ from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import dataclass
 
-RULES = {
-    "linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True),
-}  # fmt: skip
-"""For each update rule, whether the state decays, and whether it learns the difference to what it has."""
+
+@dataclass(frozen=True)
+class Rule:
+    """How a token updates the state."""
+
+    decays: bool
+    """Whether the state decays first."""
+    is_delta: bool
+    """Whether the token adds only the difference between its value and the value that the state has for its
+    key.
+    """
+
+
+_RULES = {
+    "linear": Rule(decays=False, is_delta=False),
+    "gated": Rule(decays=True, is_delta=False),
+    "delta": Rule(decays=False, is_delta=True),
+    "gated_delta": Rule(decays=True, is_delta=True),
+}
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """``heads`` have a state each. ``group`` queries read the state of a head."""
+    """Each of ``heads`` has a state, which ``group`` queries read."""
 
     batch: Dim
     tokens: Dim
@@ -54,7 +69,7 @@ def _import(i: OnnxImporter) -> Any:
     """Inputs: query[B, T, H_q * K], key[B, T, H_k * K], value[B, T, H * V], and optionally the state
     [B, H, K, V], the logarithm of its decay [B, T, H * K] or [B, T, H], and the rate [B, T, H] or [B, T, 1].
 
-    H_q is a multiple of H, or, in ONNX Runtime's op, a divisor, as H_k is.
+    H_q is a multiple of H. In ONNX Runtime's op, H_q may also be a divisor of H, and so may H_k.
     """
     if i.attr("state_window", 0):
         raise i.fail("state_window is not supported", hint="export the model with state_window=0")
@@ -65,42 +80,26 @@ def _import(i: OnnxImporter) -> Any:
     return as_dtype(i.builder, y, i.input(0).type.dtype), kept
 
 
-def rule_of(i: OnnxImporter) -> str:
-    """The update rule of a node whose inputs 4 and 5 are the decay and the rate, which it may need."""
-    rule = str(i.attr("update_rule", "gated_delta"))
-    if rule not in RULES:
-        raise i.fail(f"update_rule {rule!r} is not one of {', '.join(RULES)}")
-    decays, learns = RULES[rule]
-    for index, name in ((4, "decay"),) * decays + ((5, "beta"),) * learns:
+def rule_of(i: OnnxImporter) -> Rule:
+    """The update rule of a node, which may need the decay, input 4, and the rate, input 5."""
+    name = str(i.attr("update_rule", "gated_delta"))
+    if name not in _RULES:
+        raise i.fail(f"update_rule {name!r} is not one of {', '.join(_RULES)}")
+    rule = _RULES[name]
+    for index, operand in ((4, "decay"),) * rule.decays + ((5, "beta"),) * rule.is_delta:
         if i.optional(index) is None:
-            raise i.fail(f"update_rule {rule!r} needs input {index}, {name!r}")
+            raise i.fail(f"update_rule {name!r} needs input {index}, {operand!r}")
     return rule
 
 
-def attend(i: OnnxImporter, sizes: Sizes, rule: str, scale: float) -> tuple[Value, Value]:
+def attend(i: OnnxImporter, sizes: Sizes, rule: Rule, scale: float) -> tuple[Value, Value]:
     """The outputs f32[B, T, heads * V] and the last state f32[B, H, K, V] of a node with the inputs of
     LinearAttention; a ``scale`` of 0 is ``1 / sqrt(K)``.
     """
-    decays, learns = RULES[rule]
-    scale = scale or 1 / sqrt(sizes.key)
-    query = i.emit(Mul(), _rows(i, 0, sizes, sizes.key), i.const(np.asarray(scale, np.float32)))
-    grouped = (sizes.tokens, sizes.batch, sizes.heads, sizes.group, sizes.key)
-    query, key = i.emit(Reshape(grouped, allow_zero=True), query), _rows(i, 1, sizes, sizes.key, 1)
-    column = i.emit(Transpose((0, 1, 2, 4, 3)), key)
-    scanned = {"key": column, "value": _rows(i, 2, sizes, sizes.value, 1)}
-    scanned["weight"] = i.emit(MatMul(), query, column)
-    reads = i.emit(Concat(3), query, key) if learns else query
-    if decays:
-        decay = i.emit(Exp(), _rows(i, 4, sizes, None, 1))
-        reads = i.emit(Mul(), reads, decay)
-        scanned["decay"] = i.emit(Transpose((0, 1, 2, 4, 3)), decay)
-    if learns:
-        scanned["rate"] = _rows(i, 5, sizes, 1, 1)
-    scanned["reads"] = reads
-    start = _start(i, sizes)
+    start, scanned = _start(i, sizes), _scanned(i, sizes, rule, scale or 1 / sqrt(sizes.key))
     graph = _step(i, start.type, scanned, sizes.group)
     scan = Scanned(graph, [], [start], list(scanned.values()), [0] * len(scanned), [False] * len(scanned))
-    state, rows = emit_scan(scan, i.builder, length_of(i.builder, [reads], [0]))
+    state, rows = emit_scan(scan, i.builder, length_of(i.builder, [scanned["reads"]], [0]))
     y = i.emit(Transpose((1, 0, 2, 3, 4)), rows)
     features = sizes.heads * sizes.group * sizes.value
     return i.emit(Reshape((sizes.batch, sizes.tokens, features), allow_zero=True), y), state
@@ -131,8 +130,8 @@ def _sizes(i: OnnxImporter) -> Sizes:
 
 
 def _rows(i: OnnxImporter, index: int, sizes: Sizes, width: int | None, axis: int = 0) -> Value:
-    """Input ``index`` as f32[T, B, heads, width], where each head repeats if there are fewer than states. The
-    width without ``width`` is that of a key, or 1 for one number a head.
+    """Input ``index`` as f32[T, B, heads, width]; if it has fewer heads than there are states, heads are
+    repeated. ``width`` None: that of a key, or 1 if the input has one number for each head.
 
     ``axis`` 1 makes them rows [1, width] of matrices.
     """
@@ -167,6 +166,26 @@ def _start(i: OnnxImporter, sizes: Sizes) -> Value:
         raise i.fail(f"the state is {past.type}", "it must be [batch, heads, keys, values]")
     start: Value = i.emit(Reshape(dims, allow_zero=True), wide(i, past))
     return start
+
+
+def _scanned(i: OnnxImporter, sizes: Sizes, rule: Rule, scale: float) -> dict[str, Value]:
+    """What each token gives the loop. The state is multiplied by ``reads``: the rows of the queries, and of
+    the key if the rule needs its old value.
+    """
+    query = i.emit(Mul(), _rows(i, 0, sizes, sizes.key), i.const(np.asarray(scale, np.float32)))
+    grouped = (sizes.tokens, sizes.batch, sizes.heads, sizes.group, sizes.key)
+    query, key = i.emit(Reshape(grouped, allow_zero=True), query), _rows(i, 1, sizes, sizes.key, 1)
+    column = i.emit(Transpose((0, 1, 2, 4, 3)), key)
+    scanned = {"key": column, "value": _rows(i, 2, sizes, sizes.value, 1)}
+    scanned["weight"] = i.emit(MatMul(), query, column)
+    reads = i.emit(Concat(3), query, key) if rule.is_delta else query
+    if rule.decays:
+        decay = i.emit(Exp(), _rows(i, 4, sizes, None, 1))
+        reads = i.emit(Mul(), reads, decay)
+        scanned["decay"] = i.emit(Transpose((0, 1, 2, 4, 3)), decay)
+    if rule.is_delta:
+        scanned["rate"] = _rows(i, 5, sizes, 1, 1)
+    return {**scanned, "reads": reads}
 
 
 def _step(i: OnnxImporter, state_type: TensorType, scanned: dict[str, Value], group: int) -> Graph:

@@ -71,10 +71,10 @@ def test_the_kernel_equals_numpy(kernel: Any, isa: Isa) -> None:
     for size in SIZES:
         x = guard(generator.normal(size=size).astype(np.float32))
         x[: size // 3] = np.resize(np.array([np.nan, -np.inf, np.inf, -0.0], np.float32), size // 3)
-        made = kernel.LeakyReluArgs(size, int(np.array([0.25, 0], np.float32).view(np.int64)[0]))
-        for chunks in chunkings(kernel.grid(made)):
+        made = kernel.LeakyReluCall(size, int(np.array([0.25, 0], np.float32).view(np.int64)[0]))
+        for chunks in chunkings(made.grid):
             y = guard(np.full(size, 99, np.float32))
-            assert call(function, [x, y], made, kernel.grid(made), 0, chunks=chunks) == 0
+            assert call(function, [x, y], made, made.grid, 0, chunks=chunks) == 0
             np.testing.assert_array_equal(y, expected(x, 0.25))
 
 

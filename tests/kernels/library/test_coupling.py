@@ -20,10 +20,10 @@ from tests.kernels.library.harness import call, load
 def run(isa: Isa, x: AnyArray, classes: int, chunks: Any = None) -> AnyArray:
     source = guard(np.ascontiguousarray(x, np.float32), at_end=True)
     y = guard(np.zeros((len(x), classes), np.float32), at_end=True)
-    args = coupling.CouplingArgs(len(x), classes, MAX_ITERATIONS, double_bits(TOLERANCE))
+    args = coupling.CouplingCall(len(x), classes, MAX_ITERATIONS, double_bits(TOLERANCE))
     kernel = load(coupling, isa).gw_pairwise_coupling_f32
-    scratch = coupling.scratch_bytes(args)
-    assert call(kernel, [source, y], args, coupling.grid(args), scratch, chunks=chunks) == 0
+    scratch = args.scratch_bytes(isa)
+    assert call(kernel, [source, y], args, args.grid, scratch, chunks=chunks) == 0
     return y
 
 
@@ -43,7 +43,7 @@ def least(row: AnyArray, classes: int) -> AnyArray:
 @settings(deadline=None, max_examples=40)
 def test_probabilities_are_near_the_minimum(isa: Isa, rows: int, classes: int, seed: int) -> None:
     x = np.random.default_rng(seed).uniform(0.1, 0.9, (rows, classes * (classes - 1) // 2)).astype(np.float32)
-    grid = coupling.grid(coupling.CouplingArgs(rows, classes, 0, 0))
+    grid = coupling.CouplingCall(rows, classes, 0, 0).grid
     made = [run(isa, x, classes, chunks) for chunks in chunkings(grid)]
     for other in made[1:]:
         np.testing.assert_array_equal(other, made[0])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphwright.kernels.resize import grid_sample
-from graphwright.kernels.resize.grid_sample import GridSampleArgs, Mode, Padding
+from graphwright.kernels.resize.grid_sample import GridSampleCall, Mode, Padding
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, load
@@ -22,9 +22,9 @@ def run(isa: Isa, x: AnyArray, points: AnyArray, *how: int, chunks: Any = None) 
     """The samples [N, C, Q] of x [N, C, H, W] at points [N, Q, 2]; ``how`` are mode, padding, aligned."""
     operands = [guard(np.ascontiguousarray(each), at_end=True) for each in (x, points)]
     y = guard(np.full((*x.shape[:2], points.shape[1]), np.nan, np.float32), at_end=True)
-    args = GridSampleArgs(*x.shape, points.shape[1], *how)
+    args = GridSampleCall(*x.shape, points.shape[1], *how)
     kernel = load(grid_sample, isa).gw_grid_sample_f32
-    assert call(kernel, [*operands, y], args, grid_sample.grid(args), 0, chunks=chunks) == 0
+    assert call(kernel, [*operands, y], args, args.grid, 0, chunks=chunks) == 0
     return y
 
 

@@ -23,9 +23,9 @@ def run(isa: Isa, x: AnyArray, regions: AnyArray, images: AnyArray, out: tuple[i
     operands = [guard(np.ascontiguousarray(each), at_end=True) for each in (x, regions, images)]
     y = guard(np.full((len(regions), x.shape[1], *out), np.nan, np.float32), at_end=True)
     sizes = (len(regions), *x.shape, *out)
-    args = roi_align.RoiAlignArgs(*sizes, points, int(half_pixel), single_bits(scale))
+    args = roi_align.RoiAlignCall(*sizes, points, int(half_pixel), single_bits(scale))
     kernel = load(roi_align, isa).gw_roi_align_f32
-    scratch = roi_align.scratch_bytes(args)
+    scratch = args.scratch_bytes(isa)
     assert call(kernel, [*operands, y], args, len(regions), scratch, chunks=chunks) == 0
     return y
 

@@ -11,14 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.kernels.conv import weight_gradient
-from graphwright.kernels.conv.weight_gradient import WeightGradientArgs
+from graphwright.kernels.conv.weight_gradient import WeightGradientCall
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, load
 
 
-def expected(x: AnyArray, dy: AnyArray, a: WeightGradientArgs) -> npt.NDArray[np.float64]:
+def expected(x: AnyArray, dy: AnyArray, a: WeightGradientCall) -> npt.NDArray[np.float64]:
     """Sums over output pixels, in f64: dw[groups * cout, cin, kd, kh, kw]."""
     dw = np.zeros((a.groups * a.cout, a.cin, a.kd, a.kh, a.kw))
     for tap in product(range(a.kd), range(a.kh), range(a.kw)):
@@ -36,7 +36,7 @@ def expected(x: AnyArray, dy: AnyArray, a: WeightGradientArgs) -> npt.NDArray[np
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> WeightGradientArgs:
+def cases(draw: st.DrawFn) -> WeightGradientCall:
     """Sizes of which all windows begin in the padded image; the last ones may end after it."""
     size = tuple(draw(st.sampled_from(each)) for each in ([1, 1, 3], [1, 2, 7, 19], [1, 3, 16, 21]))
     kernel = tuple(draw(st.integers(1, most)) for most in (2, 3, 5))
@@ -45,23 +45,23 @@ def cases(draw: st.DrawFn) -> WeightGradientArgs:
     pads = tuple(draw(st.integers(0, (k - 1) * d)) for k, d in zip(kernel, dilations, strict=True))
     counts = tuple((n + 2 * p - 1) // s + 1 for n, p, s in zip(size, pads, strides, strict=True))
     sizes = draw(st.integers(0, 3)), draw(st.integers(1, 3)), *(draw(st.integers(1, 14)) for _ in range(2))
-    return WeightGradientArgs(*sizes, *size, *counts, *kernel, *strides, *pads, *dilations)
+    return WeightGradientCall(*sizes, *size, *counts, *kernel, *strides, *pads, *dilations)
 
 
 @each_isa
 @given(case=cases(), blocks=st.tuples(*[st.sampled_from([1, 2, 7])] * 5) | st.none())
-@example(case=WeightGradientArgs(1, 1, 2, 3, 1, 1, 0, 1, 1, 0, *(1,) * 6, *(0,) * 3, *(1,) * 3), blocks=None)
+@example(case=WeightGradientCall(1, 1, 2, 3, 1, 1, 0, 1, 1, 0, *(1,) * 6, *(0,) * 3, *(1,) * 3), blocks=None)
 @example(
-    case=WeightGradientArgs(3, 1, 9, 70, 1, 5, 5, 1, 5, 5, 1, 3, 3, *(1,) * 3, 0, 1, 1, *(1,) * 3),
+    case=WeightGradientCall(3, 1, 9, 70, 1, 5, 5, 1, 5, 5, 1, 3, 3, *(1,) * 3, 0, 1, 1, *(1,) * 3),
     blocks=None,
 )
 @example(
-    case=WeightGradientArgs(1, 1, 1, 1, 1, 1, 5000, 1, 1, 5000, 1, 1, 3, *(1,) * 3, 0, 0, 1, *(1,) * 3),
+    case=WeightGradientCall(1, 1, 1, 1, 1, 1, 5000, 1, 1, 5000, 1, 1, 3, *(1,) * 3, 0, 0, 1, *(1,) * 3),
     blocks=None,
 )
 @settings(deadline=None, max_examples=80)
 def test_weight_gradients_are_sums_over_pixels(
-    isa: Isa, case: WeightGradientArgs, blocks: tuple[int, ...] | None
+    isa: Isa, case: WeightGradientCall, blocks: tuple[int, ...] | None
 ) -> None:
     """Also with blocks of any size, which the kernel accepts."""
     args: Any = weight_gradient.blocked(isa, case)
@@ -73,8 +73,8 @@ def test_weight_gradients_are_sums_over_pixels(
     dy = rng.standard_normal((args.images, args.groups * args.cout, args.od, args.oh, args.ow))
     dy = dy.astype(np.float32)
     dw = guard(np.empty((args.groups * args.cout, args.cin, args.kd, args.kh, args.kw), np.float32))
-    kernel, grid = load(weight_gradient, isa).gw_weight_gradient_f32, weight_gradient.grid(args)
-    room, results = weight_gradient.scratch_bytes(isa, args), []
+    kernel, grid = load(weight_gradient, isa).gw_weight_gradient_f32, args.grid
+    room, results = args.scratch_bytes(isa), []
     for chunks in chunkings(grid):
         dw[...] = np.nan
         assert call(kernel, [guard(x), guard(dy), dw], args, grid, room, chunks=chunks) == 0

@@ -20,6 +20,7 @@ from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, pro
 from graphwright.kernels.conv.arguments import ConvolutionArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIZE, STEP, Extent, dense, window_bounds, within
+from graphwright.kernels.library.kernel_call import ArgumentsCall
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
@@ -40,8 +41,8 @@ _COLUMNS: Final = 4
 
 
 @dataclass(frozen=True)
-class WeightGradientArgs(ConvolutionArgs):
-    """The sizes, then how features, channels and output pixels are divided into blocks."""
+class WeightGradientCall(ConvolutionArgs, ArgumentsCall):
+    """A call: the sizes, then how features, channels and output pixels are divided into blocks."""
 
     block_cout: Dim = 1
     block_cin: Dim = 1
@@ -60,8 +61,31 @@ class WeightGradientArgs(ConvolutionArgs):
         lines = self.block_lines + floordiv((self.kh - 1) * self.dilation_h, self.stride_h)
         return product([self.kd, self.stride_h, self.stride_w, self.block_images, lines, self.pitch])
 
+    @property
+    def grid(self) -> Dim:
+        """The number of units of work: groups, blocks of features, blocks of channels."""
+        blocks = ceildiv(self.cout, self.block_cout), ceildiv(self.cin, self.block_cin)
+        return product([self.groups, *blocks])
 
-ABI: Final = Abi("weight_gradient", ("x", "dy", "dw"), WeightGradientArgs.names())
+    def scratch_bytes(self, isa: Isa) -> Dim:
+        """The bytes of the copies of dy and x, and of what is read after the last row."""
+        length = ceildiv(self.block_lines * self.pitch, isa.lanes) * isa.lanes
+        features = product([self.block_cout, self.block_images, length])
+        return 4 * (features + self.block_cin * self.copied + self.pitch + isa.lanes)
+
+    def work_ns(self, isa: Isa) -> Dim:
+        """The predicted time on one core, in nanoseconds."""
+        columns = ceildiv(self.cin * self.taps, _COLUMNS) * _COLUMNS
+        pixels = product([self.images, self.pixels])
+        products = product([self.groups, self.cout, columns, pixels])
+        copies = self.cin * ceildiv(self.cout, self.block_cout) + self.cout * ceildiv(
+            self.cin, self.block_cin
+        )
+        copied = self.groups * pixels * copies
+        return predict(weight_gradient_work(isa.lanes, products, copied), isa.machine)
+
+
+ABI: Final = Abi("weight_gradient", ("x", "dy", "dw"), WeightGradientCall.names())
 
 
 def tile_rows(isa: Isa) -> int:
@@ -69,7 +93,7 @@ def tile_rows(isa: Isa) -> int:
     return 6 if isa.vector_bytes == 64 else 3
 
 
-def blocked(isa: Isa, args: WeightGradientArgs) -> WeightGradientArgs:
+def blocked(isa: Isa, args: WeightGradientCall) -> WeightGradientCall:
     """``args`` with the sizes of blocks; ``groups``, ``cout`` and ``cin`` are ints."""
     args = replace(args, block_columns=_share(args.ow, _PIXELS))
     args = replace(args, block_lines=_share(args.oh, maximum(1, floordiv(_PIXELS, args.pitch))))
@@ -90,31 +114,9 @@ def _share(size: Dim, most: Dim) -> Dim:
     return maximum(1, ceildiv(size, maximum(1, ceildiv(size, most))))
 
 
-def grid(args: WeightGradientArgs) -> Dim:
-    """The number of units of work: groups, blocks of features, blocks of channels."""
-    return product([args.groups, ceildiv(args.cout, args.block_cout), ceildiv(args.cin, args.block_cin)])
-
-
-def scratch_bytes(isa: Isa, args: WeightGradientArgs) -> Dim:
-    """The bytes of the copies of dy and x, and of what is read after the last row."""
-    length = ceildiv(args.block_lines * args.pitch, isa.lanes) * isa.lanes
-    features = product([args.block_cout, args.block_images, length])
-    return 4 * (features + args.block_cin * args.copied + args.pitch + isa.lanes)
-
-
-def work_ns(isa: Isa, args: WeightGradientArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds."""
-    columns = ceildiv(args.cin * args.taps, _COLUMNS) * _COLUMNS
-    pixels = product([args.images, args.pixels])
-    products = product([args.groups, args.cout, columns, pixels])
-    copies = args.cin * ceildiv(args.cout, args.block_cout) + args.cout * ceildiv(args.cin, args.block_cin)
-    copied = args.groups * pixels * copies
-    return predict(weight_gradient_work(isa.lanes, products, copied), isa.machine)
-
-
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that :data:`SYMBOL` accesses."""
-    a = WeightGradientArgs.symbols()
+    a = WeightGradientCall.symbols()
     return (
         Extent(
             SYMBOL,
@@ -124,8 +126,8 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
                 dy=dense(4, a.images, a.groups * a.cout, a.pixels),
                 dw=dense(4, a.groups * a.cout, a.cin, a.taps),
             ),
-            grid=grid(a),
-            scratch=scratch_bytes(isa, a),
+            grid=a.grid,
+            scratch=a.scratch_bytes(isa),
             bounds=window_bounds(ABI.args)
             | within(SIZE, "images", "groups", "cin", "cout", "d", "h", "w", "od", "oh", "ow")
             | within(SIZE, "pad_front", "pad_top", "pad_left")

@@ -10,8 +10,7 @@ from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.conv import weight_gradient as kernel
 from graphwright.kernels.conv.sliding import sliding
-from graphwright.kernels.launch import Launch
-from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.launch import Launch, launch_of
 from graphwright.ops.nn.conv_weight_gradient import ConvWeightGradient
 
 _MOST_AXES: Final = 5
@@ -28,13 +27,6 @@ def weight_gradient(node: Node[ConvWeightGradient], context: Context) -> Launch 
     axes = sliding(op.windows, x.type.dims[2:], dy.type.dims[2:]).merged()
     images, channels = x.type.dims[:2]
     sizes = images, op.group, channels // op.group, dy.type.dims[1] // op.group
-    args = kernel.blocked(isa, kernel.WeightGradientArgs(*sizes, *axes.depth_height_width))
-    return Launch(
-        KernelRef(kernel.SYMBOL),
-        kernel.ABI.ordered(x=x, dy=dy, dw=dw),
-        kernel.ABI.positions("dw"),
-        tuple(args),
-        kernel.grid(args),
-        kernel.scratch_bytes(isa, args),
-        kernel.work_ns(isa, args),
-    )
+    call = kernel.blocked(isa, kernel.WeightGradientCall(*sizes, *axes.depth_height_width))
+    operands, writes = kernel.ABI.ordered(x=x, dy=dy, dw=dw), kernel.ABI.positions("dw")
+    return launch_of(call, kernel.SYMBOL, operands, writes, isa)

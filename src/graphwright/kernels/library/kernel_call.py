@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphwright.ir.symbols import Dim
+from graphwright.kernels.library.arguments import Arguments
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -28,3 +29,12 @@ class KernelCall:
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ArgumentsCall(Arguments, KernelCall):
+    """A call whose fields are its arguments."""
+
+    @property
+    def args(self) -> tuple[Dim, ...]:
+        return tuple(self)

@@ -11,8 +11,8 @@ from typing import Final
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import BITS, COUNT, FLAG, Extent, dense, within
+from graphwright.kernels.library.kernel_call import ArgumentsCall
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -23,8 +23,8 @@ MAX_POINTS: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class RoiAlignArgs(Arguments):
-    """The kernel's args in ABI order."""
+class RoiAlignCall(ArgumentsCall):
+    """A call of the kernel."""
 
     regions: Dim
     batch: Dim
@@ -40,31 +40,37 @@ class RoiAlignArgs(Arguments):
     scale: Dim
     """The factor of coordinates, as the bits of an f32."""
 
+    @property
+    def grid(self) -> Dim:
+        """The number of units: regions."""
+        return self.regions
 
-ABI: Final = Abi("roi_align", ("x", "regions", "images", "y"), RoiAlignArgs.names())
+    @property
+    def _weights(self) -> Dim:
+        """The weights of a region."""
+        return self.out_height * self.height + self.out_width * self.width
+
+    def scratch_bytes(self, isa: Isa) -> Dim:
+        """The bytes of the range and the weights of the pixels of each bin, along both axes, and of a row of
+        weighted pixels.
+        """
+        return 16 * (self.out_height + self.out_width) + 4 * (self._weights + self.width)
+
+    def work_ns(self, isa: Isa) -> Dim:
+        """The predicted time on one core, in nanoseconds, for regions whose bins have two by two samples."""
+        bins = self.channels * self.out_height * self.out_width
+        return predict(Work(cycles=self.regions * (8 * bins + self._weights)), isa.machine)
+
+
+ABI: Final = Abi("roi_align", ("x", "regions", "images", "y"), RoiAlignCall.names())
 """x[batch, channels, height, width], regions[regions, 4], images i64[regions] and y[regions, channels,
 out_height, out_width]; all dense, f32 but for the images. Images are in ``[-batch, batch)``.
 """
 
 
-def scratch_bytes(args: RoiAlignArgs) -> Dim:
-    """The bytes of the range and the weights of the pixels of each bin, along both axes, and of a row of
-    weighted pixels.
-    """
-    weights = args.out_height * args.height + args.out_width * args.width
-    return 16 * (args.out_height + args.out_width) + 4 * (weights + args.width)
-
-
-def work_ns(isa: Isa, args: RoiAlignArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds, for regions whose bins have two by two samples."""
-    weights = args.out_height * args.height + args.out_width * args.width
-    bins = args.channels * args.out_height * args.out_width
-    return predict(Work(cycles=args.regions * (8 * bins + weights)), isa.machine)
-
-
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that :data:`SYMBOL` accesses."""
-    a = RoiAlignArgs.symbols()
+    a = RoiAlignCall.symbols()
     reaches = ABI.ordered(
         x=dense(4, a.batch, a.channels, a.height, a.width),
         regions=dense(4, a.regions, 4),
@@ -73,7 +79,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     )
     bounds = within((1, COUNT[1]), "height", "width") | within((0, MAX_POINTS), "points")
     bounds |= within(FLAG, "half_pixel") | within(BITS, "scale")
-    return (Extent(SYMBOL, ABI.args, reaches, grid=a.regions, scratch=scratch_bytes(a), bounds=bounds),)
+    return (Extent(SYMBOL, ABI.args, reaches, grid=a.grid, scratch=a.scratch_bytes(isa), bounds=bounds),)
 
 
 def header(isa: Isa) -> str:

@@ -6,11 +6,10 @@ from graphwright.ir.graph import Node
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.launch import Run, launch_of
 from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.movement.indexing_candidates import check
 from graphwright.kernels.pool import roi_align as kernel
-from graphwright.kernels.ref import KernelRef
 from graphwright.ops.nn.roi_align import RoiAlign
 
 
@@ -28,14 +27,7 @@ def roi_align(node: Node[RoiAlign], context: Context) -> Run | str:
     op, x, regions, images, y = node.op, *map(node.operand, range(3)), node.output
     (batch, channels, *size), count = x.type.dims, y.type.dims[0]
     how = op.points, int(op.half_pixel), single_bits(op.scale)
-    args = kernel.RoiAlignArgs(count, batch, channels, size[0], size[1], op.height, op.width, *how)
-    launch = Launch(
-        KernelRef(kernel.SYMBOL),
-        kernel.ABI.ordered(x=x, regions=regions, images=images, y=y),
-        kernel.ABI.positions("y"),
-        tuple(args),
-        args.regions,
-        kernel.scratch_bytes(args),
-        kernel.work_ns(context.isa, args),
-    )
+    call = kernel.RoiAlignCall(count, batch, channels, size[0], size[1], op.height, op.width, *how)
+    operands = kernel.ABI.ordered(x=x, regions=regions, images=images, y=y)
+    launch = launch_of(call, kernel.SYMBOL, operands, kernel.ABI.positions("y"), context.isa)
     return Run((*check(images, (x.type.dims[0],), y, context), launch))

@@ -12,8 +12,8 @@ from typing import Final
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import FLAG, Extent, dense, within
+from graphwright.kernels.library.kernel_call import ArgumentsCall
 from graphwright.ops.core.interpolation import CUBIC_A, MAX_COORDINATE
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
@@ -43,8 +43,8 @@ class Padding(IntEnum):
 
 
 @dataclass(frozen=True)
-class GridSampleArgs(Arguments):
-    """The kernel's args in ABI order."""
+class GridSampleCall(ArgumentsCall):
+    """A call of the kernel."""
 
     images: Dim
     channels: Dim
@@ -56,26 +56,25 @@ class GridSampleArgs(Arguments):
     padding: Dim
     aligned: Dim
 
+    @property
+    def grid(self) -> Dim:
+        """The number of units: images, and parts of their points."""
+        return self.images * ceildiv(self.points, _UNIT)
 
-ABI: Final = Abi("grid_sample", ("x", "grid", "y"), GridSampleArgs.names())
+    def work_ns(self, isa: Isa) -> Dim:
+        """The predicted time on one core, in nanoseconds: each lane of a gather is a load."""
+        taps = self.mode + 1 if isinstance(self.mode, int) and self.mode < Mode.CUBIC else 4
+        points = self.images * self.points
+        return predict(Work(cycles=points * (4 * taps + 2 * self.channels * taps * taps)), isa.machine)
+
+
+ABI: Final = Abi("grid_sample", ("x", "grid", "y"), GridSampleCall.names())
 """x[images, channels, height, width], grid[images, points, 2] and y[images, channels, points], all dense."""
-
-
-def grid(args: GridSampleArgs) -> Dim:
-    """The number of units: images, and parts of their points."""
-    return args.images * ceildiv(args.points, _UNIT)
-
-
-def work_ns(isa: Isa, args: GridSampleArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: each lane of a gather is a load."""
-    taps = args.mode + 1 if isinstance(args.mode, int) and args.mode < Mode.CUBIC else 4
-    points = args.images * args.points
-    return predict(Work(cycles=points * (4 * taps + 2 * args.channels * taps * taps)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that :data:`SYMBOL` accesses."""
-    a = GridSampleArgs.symbols()
+    a = GridSampleCall.symbols()
     return (
         Extent(
             SYMBOL,
@@ -85,7 +84,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
                 grid=dense(4, a.images, a.points, 2),
                 y=dense(4, a.images, a.channels, a.points),
             ),
-            grid=grid(a),
+            grid=a.grid,
             bounds=within(FLAG, "aligned") | within((1, 1 << 29), "height", "width"),
             choices={"mode": tuple(map(int, Mode)), "padding": tuple(map(int, Padding))},
             at_least_0=(_MOST_PIXELS - a.height * a.width,),

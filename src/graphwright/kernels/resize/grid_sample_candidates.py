@@ -9,8 +9,7 @@ from graphwright.ir.symbols import product
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch
-from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.launch import Launch, launch_of
 from graphwright.kernels.resize import grid_sample as kernel
 from graphwright.ops.nn.grid_sample import GridSample
 
@@ -39,12 +38,6 @@ def grid_sample(node: Node[GridSample], context: Context) -> Launch | str:
     count = product(points.type.dims[1:-1])
     how = int(mode), int(padding), int(op.aligned)
     images, channels, height, width = x.type.dims
-    args = kernel.GridSampleArgs(images, channels, height, width, count, *how)
-    return Launch(
-        KernelRef(kernel.SYMBOL),
-        kernel.ABI.ordered(x=x, grid=points, y=y),
-        kernel.ABI.positions("y"),
-        tuple(args),
-        kernel.grid(args),
-        work=kernel.work_ns(context.isa, args),
-    )
+    call = kernel.GridSampleCall(images, channels, height, width, count, *how)
+    operands = kernel.ABI.ordered(x=x, grid=points, y=y)
+    return launch_of(call, kernel.SYMBOL, operands, kernel.ABI.positions("y"), context.isa)

@@ -9,9 +9,8 @@ from graphwright.ir.symbols import product
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch
+from graphwright.kernels.launch import Launch, launch_of
 from graphwright.kernels.library.bits import single_bits
-from graphwright.kernels.ref import KernelRef
 from graphwright.ops.nn.activations import LeakyRelu
 
 
@@ -20,8 +19,5 @@ def leaky_relu(node: Node[LeakyRelu], context: Context) -> Launch | str:
     op, x, y = node.op, node.operand(0), node.output
     if x.type.dtype != F32:
         return f"no kernel for {x.type.dtype}"
-    args = kernel.LeakyReluArgs(product(x.type.dims), single_bits(op.alpha))
-    work = kernel.work_ns(context.isa, args)
-    return Launch(
-        KernelRef(kernel.SYMBOL), kernel.ABI.ordered(x=x, y=y), (1,), args, kernel.grid(args), work=work
-    )
+    call = kernel.LeakyReluCall(product(x.type.dims), single_bits(op.alpha))
+    return launch_of(call, kernel.SYMBOL, kernel.ABI.ordered(x=x, y=y), (1,), context.isa)

@@ -7,8 +7,8 @@ from typing import Final
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import BITS, Extent, dense, within
+from graphwright.kernels.library.kernel_call import ArgumentsCall
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -19,32 +19,31 @@ _CHUNK: Final = 4096
 
 
 @dataclass(frozen=True)
-class LeakyReluArgs(Arguments):
-    """The arguments of the kernel, in the order of the call."""
+class LeakyReluCall(ArgumentsCall):
+    """A call of the kernel."""
 
     elements: Dim
     alpha: Dim
     """The bits of an f32."""
 
+    @property
+    def grid(self) -> Dim:
+        """The number of units: chunks of elements."""
+        return ceildiv(self.elements, _CHUNK)
 
-ABI: Final = Abi("leaky_relu", ("x", "y"), LeakyReluArgs.names())
+    def work_ns(self, isa: Isa) -> Dim:
+        """The predicted time on one core, in nanoseconds: memory traffic alone."""
+        return predict(Work(moved=8 * self.elements), isa.machine)
 
 
-def grid(args: LeakyReluArgs) -> Dim:
-    """The number of units: chunks of elements."""
-    return ceildiv(args.elements, _CHUNK)
-
-
-def work_ns(isa: Isa, args: LeakyReluArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: memory traffic alone."""
-    return predict(Work(moved=8 * args.elements), isa.machine)
+ABI: Final = Abi("leaky_relu", ("x", "y"), LeakyReluCall.names())
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that :data:`SYMBOL` accesses."""
-    a = LeakyReluArgs.symbols()
+    a = LeakyReluCall.symbols()
     reaches = ABI.ordered(x=dense(4, a.elements), y=dense(4, a.elements))
-    return (Extent(SYMBOL, ABI.args, reaches, grid=grid(a), bounds=within(BITS, "alpha")),)
+    return (Extent(SYMBOL, ABI.args, reaches, grid=a.grid, bounds=within(BITS, "alpha")),)
 
 
 def header(isa: Isa) -> str:

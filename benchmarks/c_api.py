@@ -15,7 +15,6 @@ the median and the quartiles, in two ways:
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import statistics
 import subprocess
@@ -31,8 +30,8 @@ import numpy as np
 
 import graphwright as gw
 from benchmarks.models import MODELS
+from benchmarks.records import write_rows
 from graphwright.c_api import LIBRARY_FOLDER, compiler_flags, linker_flags
-from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "c_api" / "classify.c"
@@ -205,16 +204,7 @@ def main() -> None:
             found.append(figures(name, given.threads, given.rounds, program, Path(made)))
             print(found[-1].row(), flush=True)
     if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        about = {
-            "machine": machine(),
-            "versions": versions([OURS, "numpy"]),
-            "day": time.strftime("%Y-%m-%d"),
-        }
-        rows = [asdict(each) for each in found]
-        given.json.write_text(
-            json.dumps({**about, "day": time.strftime("%Y-%m-%d"), "rows": rows}, indent=1) + "\n"
-        )
+        write_rows(given.json, [OURS, "numpy"], map(asdict, found))
 
 
 if __name__ == "__main__":

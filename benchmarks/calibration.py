@@ -27,14 +27,15 @@ import graphwright as gw
 from benchmarks import RESULTS
 from benchmarks.models import MODELS
 from benchmarks.op_cases import CASES
+from benchmarks.records import write_record
 from graphwright.option_files.rate_files import cpu_model, rates_text
 from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.rates import Core
 from graphwright.targets.cpu.toolchain import find_toolchain
 from graphwright.tools.feeds import make_feeds
-from graphwright.tools.machine import machine
 from graphwright.tools.measuring.bench import paired_ratio
+from graphwright.tools.measuring.engines import OURS
 
 ROUNDS = 31
 SECONDS = 0.02
@@ -94,14 +95,8 @@ def main(names: list[str], rates: str) -> None:
     changed = [each["median"] for each in results.values() if not each["same"]]
     if changed:
         print(f"geometric mean of {len(changed)} that differ: {np.exp(np.mean(np.log(changed))):.3f}")
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    made = {
-        "machine": machine(),
-        "day": time.strftime("%Y-%m-%d"),
-        "rates": json.loads(rates),
-        "models": results,
-    }
-    (FOLDER / f"{cpu_model().lower().replace(' ', '_')}.json").write_text(json.dumps(made, indent=1) + "\n")
+    file = FOLDER / f"{cpu_model().lower().replace(' ', '_')}.json"
+    write_record(file, [OURS, "numpy"], {"rates": json.loads(rates), "models": results})
 
 
 def in_turns(runs: list[Callable[[], object]]) -> list[list[float]]:

@@ -13,7 +13,6 @@ text encoder in the sizes of BERT base, of which two layers are measured.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +26,7 @@ from onnx import numpy_helper, parser
 import graphwright as gw
 from benchmarks import RESULTS
 from benchmarks.models import MODELS
-from graphwright.tools.machine import machine, versions
+from benchmarks.records import write_rows
 from graphwright.tools.measuring.bench import paired_ratio
 from graphwright.tools.measuring.engines import OURS
 
@@ -152,8 +151,7 @@ def main() -> None:
             ratio = f"{row['median']:.3f} ({row['low']:.3f}-{row['high']:.3f})"
             print(f"| {name} | {sizes} | {row['static_ms']:.2f} | {ratio} |", flush=True)
     if not given.models:
-        made = {"machine": machine(), "versions": versions((OURS, "numpy")), "rows": found}
-        FILE.write_text(json.dumps(made, indent=1) + "\n")
+        write_rows(FILE, [OURS, "numpy"], found)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ Layers are those of models of the zoo, each shape once, and of one layer of a de
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,13 +24,13 @@ import graphwright as gw
 from benchmarks import RESULTS
 from benchmarks.figures import Work, numbers, shaped, sizes
 from benchmarks.models import MODELS
+from benchmarks.records import write_record
 from benchmarks.roofline import Roofline
 from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Node
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.nn.conv import Conv
-from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.bench import measure, ratio
 from graphwright.tools.measuring.engines import ENGINES, ONNX_PEERS, OURS, is_installed
 
@@ -204,8 +203,7 @@ def main() -> None:
     parser.add_argument("--against", nargs="*", choices=ONNX_PEERS, default=installed)
     parser.add_argument("--results", type=Path, default=RESULTS / "layers", help="folder of the JSON files")
     chosen = parser.parse_args()
-    chosen.results.mkdir(parents=True, exist_ok=True)
-    software = versions([OURS, "numpy", *(ENGINES[peer].package for peer in chosen.against)])
+    packages = [OURS, "numpy", *(ENGINES[peer].package for peer in chosen.against)]
     for suite in chosen.suites:
         entries = []
         for entry in run_suite(suite, chosen.against, chosen.threads, chosen.rounds):
@@ -213,10 +211,8 @@ def main() -> None:
             print(f"{suite}: {line(entry)}", flush=True)
         means = geometric_means(entries)
         print(f"{suite}: geometric means {', '.join(f'{key} {mean:.2f}' for key, mean in means.items())}")
-        made = {"machine": machine(), "versions": software, "threads": chosen.threads}
-        made |= {"geometric_means": means, "layers": entries}
-        file = chosen.results / f"{suite}.{chosen.threads}.json"
-        file.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
+        made = {"threads": chosen.threads, "geometric_means": means, "layers": entries}
+        write_record(chosen.results / f"{suite}.{chosen.threads}.json", packages, made)
 
 
 if __name__ == "__main__":

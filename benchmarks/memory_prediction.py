@@ -11,18 +11,16 @@ peaks - 1.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, Final
 
 import graphwright as gw
 from benchmarks import RESULTS
 from benchmarks.models import MODELS, DevModel
+from benchmarks.records import write_rows
 from graphwright.records import dataclass
-from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 from graphwright.tools.measuring.footprint import measure
 
@@ -90,9 +88,7 @@ def main() -> None:
         if any(part in name for part in given.names or [""]):
             rows.append(measured(model, given.threads))
             print(rows[-1], flush=True)
-    about = {"machine": machine(), "versions": versions([OURS, "numpy"]), "day": time.strftime("%Y-%m-%d")}
-    given.results.parent.mkdir(parents=True, exist_ok=True)
-    given.results.write_text(json.dumps({**about, "rows": [row.as_json() for row in rows]}, indent=1) + "\n")
+    write_rows(given.results, [OURS, "numpy"], [row.as_json() for row in rows])
 
 
 if __name__ == "__main__":

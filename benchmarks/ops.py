@@ -30,9 +30,9 @@ import graphwright as gw
 from benchmarks import RESULTS
 from benchmarks.op_cases import CASES, FAMILIES
 from benchmarks.op_cases.case import Case
+from benchmarks.records import write_record
 from graphwright.errors import GraphwrightError
 from graphwright.tools.arrays import read_npz
-from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.bench import Worker, paired_ratio, take_turns, worker_process
 from graphwright.tools.measuring.engines import ENGINES, ONNX_PEERS, OURS, EngineError, is_installed
 
@@ -209,10 +209,8 @@ def main() -> None:
     totals = summary(entries)
     print(", ".join(f"{key} {value}" for key, value in totals.items()))
     if (chosen.results and chosen.above is None) or len(cases) == len(CASES):
-        software = versions([OURS, "numpy", *(ENGINES[peer].package for peer in chosen.against)])
-        made = {"machine": machine(), "versions": software, "threads": chosen.threads}
-        results.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(made | {"summary": totals, "ops": entries}, indent=1) + "\n")
+        packages = [OURS, "numpy", *(ENGINES[peer].package for peer in chosen.against)]
+        write_record(file, packages, {"threads": chosen.threads, "summary": totals, "ops": entries})
 
 
 if __name__ == "__main__":

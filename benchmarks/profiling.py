@@ -15,7 +15,6 @@ time that the rows of the table cover is shown as well. Results go to ``benchmar
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -29,8 +28,9 @@ import numpy as np
 import graphwright as gw
 from benchmarks import RESULTS
 from benchmarks.models import MODELS
-from graphwright.tools.machine import machine
+from benchmarks.records import write_record
 from graphwright.tools.measuring.bench import paired_ratio
+from graphwright.tools.measuring.engines import OURS
 
 ROUNDS: Final = 30
 SECONDS: Final = 0.4
@@ -139,14 +139,12 @@ def main() -> None:
     parser.add_argument("--before", help="the Python of another tree")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
-    FOLDER.mkdir(parents=True, exist_ok=True)
     for name in given.models:
         figures = measure(name, given.threads, given.before, given.rounds)
         for key, value in figures.items():
             print(f"{name} {key}: {value}", flush=True)
-        about = {"model": name, "threads": given.threads, "rounds": given.rounds, "machine": machine()}
-        path = FOLDER / f"{name}.{given.threads}.json"
-        path.write_text(json.dumps({**about, **figures}, indent=1) + "\n")
+        about = {"model": name, "threads": given.threads, "rounds": given.rounds}
+        write_record(FOLDER / f"{name}.{given.threads}.json", [OURS, "numpy"], {**about, **figures})
 
 
 if __name__ == "__main__":

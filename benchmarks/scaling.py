@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import RESULTS
+from benchmarks.records import write_record
 from benchmarks.synthetic_models import NODES, SCOPES, write_weights
-from graphwright.tools.machine import machine, versions
 
 FOLDER: Final = RESULTS / "scaling"
 ENGINES = ("graphwright", "onnxruntime")
@@ -214,13 +214,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for line, record in _measure(chosen, Path(folder)):
             print(line, flush=True)
             records.append(record)
-            _record(chosen.what, records)  # what was measured stays if the rest is not waited for
-
-
-def _record(what: str, records: Sequence[Mapping[str, Any]]) -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    held = {"machine": machine(), "versions": versions([*ENGINES, "numpy"]), "records": records}
-    (FOLDER / f"{what}.json").write_text(json.dumps(held, indent=1) + "\n")
+            # what was measured stays if the rest is not waited for
+            write_record(FOLDER / f"{chosen.what}.json", [*ENGINES, "numpy"], {"records": records})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ quiet machine: above 1, threads pay.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import numpy as np
 import graphwright as gw
 from benchmarks.models import MODELS
 from benchmarks.neighbor import busy
+from benchmarks.records import write_record
 from graphwright import _native
 from graphwright.kernels.ref import KernelRef
 from graphwright.low_ir.serialize import to_plain
@@ -28,7 +28,8 @@ from graphwright.low_ir.tasks import Block, Code, Instruction, Task, TaskGraph, 
 from graphwright.low_ir.wire import words_of
 from graphwright.targets.cpu.isa import V3
 from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
-from graphwright.tools.machine import machine, usable_cores
+from graphwright.tools.machine import usable_cores
+from graphwright.tools.measuring.engines import OURS
 
 UNITS: Final = 64
 """Of each region: enough for any number of chunks."""
@@ -187,8 +188,7 @@ def main() -> None:
         figures[name] = measure(run, chosen.threads, chosen.seconds, idle_us)
         print(line(name, figures[name]), flush=True)
     if chosen.json:
-        made = {"machine": machine(), "threads": chosen.threads, "cases": figures}
-        chosen.json.write_text(json.dumps(made, indent=1) + "\n")
+        write_record(chosen.json, [OURS, "numpy"], {"threads": chosen.threads, "cases": figures})
 
 
 if __name__ == "__main__":

@@ -28,10 +28,11 @@ from benchmarks import RESULTS
 from benchmarks.calibration import tasks
 from benchmarks.fusion.paired import Blocks, estimate
 from benchmarks.models import MODELS
+from benchmarks.records import write_record
 from graphwright.compiler.tuning import STAGE
 from graphwright.option_files.rate_files import cpu_model
 from graphwright.option_files.tuning_records import Workloads, parsed
-from graphwright.tools.machine import machine
+from graphwright.tools.measuring.engines import OURS
 from graphwright.tuning import store
 
 NAMES: Final = (
@@ -113,11 +114,9 @@ def line(name: str, found: Mapping[str, Any]) -> str:
 
 def write(made: Mapping[str, Any]) -> None:
     """Put ``made`` into the file of this CPU."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     file = FOLDER / f"{cpu_model().lower().replace(' ', '_')}.json"
     kept = json.loads(file.read_text())["models"] if file.exists() else {}
-    held = {"machine": machine(), "day": time.strftime("%Y-%m-%d"), "models": {**kept, **made}}
-    file.write_text(json.dumps(held, indent=1) + "\n")
+    write_record(file, [OURS, "numpy"], {"models": {**kept, **made}})
 
 
 def main(names: list[str], seconds: int) -> None:

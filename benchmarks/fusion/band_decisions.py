@@ -12,9 +12,7 @@ the decisions over that after the best ones, less one.
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -32,12 +30,12 @@ from benchmarks.fusion.edits import Compiled
 from benchmarks.fusion.measure import compare
 from benchmarks.fusion.paired import Estimate
 from benchmarks.fusion.score import HEAD, score
+from benchmarks.records import write_rows
 from graphwright.executable.nodes import Program
 from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Kind, Verdict
 from graphwright.kernels.bands import chains
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 
 FILE: Final = RESULTS / "bands" / "decisions.json"
@@ -175,10 +173,7 @@ def main() -> None:
             rows.append(row)
             print(row, flush=True)
     print(summary(rows))
-    about = {"machine": machine(), "versions": versions([OURS]), "day": time.strftime("%Y-%m-%d")}
-    lines = ",\n".join(json.dumps(row.as_json()) for row in rows)
-    given.results.parent.mkdir(parents=True, exist_ok=True)
-    given.results.write_text(f'{{{json.dumps(about)[1:-1]}, "rows": [\n{lines}\n]}}\n')
+    write_rows(given.results, [OURS], [row.as_json() for row in rows])
 
 
 if __name__ == "__main__":

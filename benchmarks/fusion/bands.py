@@ -11,7 +11,6 @@ use arrays that are in no cache. Results are written to ``benchmarks/results/ban
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -25,6 +24,7 @@ from benchmarks import RESULTS
 from benchmarks.fusion.chains import Layer, chain
 from benchmarks.fusion.edits import Compiled
 from benchmarks.fusion.measure import compare
+from benchmarks.records import write_rows
 from graphwright.executable.nodes import Program
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.bands import chains
@@ -32,7 +32,7 @@ from graphwright.kernels.bands.bands import Stage
 from graphwright.kernels.bands.benefit import Costed, rows_of_band, worth_banding
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.targets.cpu.isa import Isa
-from graphwright.tools.machine import machine, versions
+from graphwright.tools.measuring.engines import OURS
 
 FOLDER: Final = RESULTS / "bands"
 INVERTED_3: Final = (Layer(96), Layer(0, 3), Layer(24, act=""))
@@ -137,10 +137,7 @@ def main() -> None:
             mark = "chosen" if row.chosen else ""
             print(f"{name:32} rows {row.rows:3} {row.rotation:4} {row.ratio:.3f} "
                   f"({row.low:.3f}-{row.high:.3f}) {row.ms:.3f} ms {mark}", flush=True)  # fmt: skip
-    record = {"machine": machine(), "versions": versions(()), "rows": [asdict(row) for row in rows]}
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    target = FOLDER / f"{given.threads}.json"
-    target.write_text(json.dumps(record, indent=1) + "\n")
+    write_rows(FOLDER / f"{given.threads}.json", [OURS, "numpy"], map(asdict, rows))
 
 
 if __name__ == "__main__":

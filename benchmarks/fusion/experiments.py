@@ -13,7 +13,6 @@ twice. Measured candidates replace those in the file.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -25,8 +24,6 @@ from benchmarks.fusion.patterns import PATTERNS, Pattern, Size
 from benchmarks.fusion.results import FILE, Case, Measured, read, write
 from graphwright.config import Options
 from graphwright.runtime.devices.this_cpu import usable_isas
-from graphwright.tools.machine import machine, versions
-from graphwright.tools.measuring.engines import OURS
 
 CONTROLS: Final = 20
 """One candidate of so many is a control."""
@@ -100,12 +97,11 @@ def main() -> None:
         print("\n".join(p for p in PATTERNS if any(name in p for name in names)))
         return
     kept = {each.case: each for each in read(chosen.results)}
-    about = {"machine": machine(), "versions": versions([OURS, "numpy"]), "day": time.strftime("%Y-%m-%d")}
     made: dict[Case, Measured] = {}
     for each in measure(names, chosen.isa, chosen.seconds):
         made[each.case] = each
         print(line(each), flush=True)
-        write((kept | made).values(), about, chosen.results)
+        write((kept | made).values(), chosen.results)
     print(summary(list(made.values())))
 
 

@@ -19,7 +19,6 @@ import argparse
 import json
 import math
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +32,7 @@ from benchmarks import RESULTS
 from benchmarks.fusion import torch_graph
 from benchmarks.fusion.fused_graphs import PATTERNS
 from benchmarks.fusion.paired import Blocks, Estimate, estimate
-from graphwright.tools.machine import machine, versions
+from benchmarks.records import write_rows
 from graphwright.tools.measuring.engines import ENGINES, OURS, PEERS, EngineError, is_installed, start
 
 Array = np.ndarray[Any, Any]
@@ -147,13 +146,8 @@ def write(rows: Sequence[Row], file: Path) -> None:
     kept = json.loads(file.read_text())["rows"] if file.exists() else []
     by_case = {(row["pattern"], row["compared_with"], row["threads"]): row for row in kept}
     by_case |= {(row.pattern, row.compared_with, row.threads): row.as_json() for row in rows}
-    about = {
-        "machine": machine(),
-        "versions": versions([OURS, "onnxruntime", "openvino", "torch", "numpy"]),
-        "day": time.strftime("%Y-%m-%d"),
-    }
-    lines = ",\n".join(json.dumps(by_case[case]) for case in sorted(by_case))
-    file.write_text(f'{{{json.dumps(about)[1:-1]}, "rows": [\n{lines}\n]}}\n')
+    packages = [OURS, "onnxruntime", "openvino", "torch", "numpy"]
+    write_rows(file, packages, [by_case[case] for case in sorted(by_case)])
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ from typing import Any, Final
 from benchmarks import RESULTS
 from benchmarks.fusion.edits import Edge
 from benchmarks.fusion.paired import Estimate
+from benchmarks.records import write_rows
+from graphwright.tools.measuring.engines import OURS
 
 FILE: Final = RESULTS / "fusion" / "edits.json"
 
@@ -41,11 +43,11 @@ class Measured:
     estimate: Estimate
     before_ns: float
 
-    def line(self) -> str:
-        """The line of the file."""
+    def as_json(self) -> dict[str, Any]:
+        """The entry of the file."""
         estimate = asdict(self.estimate) | {"verdict": self.estimate.verdict}
         rounded = {name: _number(value) for name, value in estimate.items()}
-        return json.dumps(asdict(self.case) | rounded | {"before_ns": round(self.before_ns)})
+        return asdict(self.case) | rounded | {"before_ns": round(self.before_ns)}
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Measured:
@@ -72,12 +74,7 @@ def read(file: Path = FILE) -> list[Measured]:
     return [Measured.of(entry) for entry in json.loads(file.read_text())["edits"]]
 
 
-def write(made: Iterable[Measured], about: Mapping[str, Any], file: Path = FILE) -> None:
-    """``made``, in the order of their cases; ``about``: the machine and the versions."""
-    lines = sorted(each.line() for each in made)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    head = json.dumps(dict(about))[1:-1]
-    text = f'{{{head}, "edits": [\n' + ",\n".join(lines) + "\n]}\n"
-    unfinished = file.with_suffix(".new")  # an interrupted run leaves the file whole
-    unfinished.write_text(text)
-    unfinished.replace(file)
+def write(made: Iterable[Measured], file: Path = FILE) -> None:
+    """Writes ``made``, in the order of their cases."""
+    entries = sorted((each.as_json() for each in made), key=json.dumps)
+    write_rows(file, [OURS, "numpy"], entries, "edits")

@@ -13,9 +13,7 @@ it; others are models of ``benchmarks.models``.
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -27,6 +25,7 @@ from onnx import numpy_helper, parser
 import graphwright as gw
 from benchmarks import RESULTS
 from benchmarks.models import MODELS
+from benchmarks.records import write_rows
 from graphwright.compiler.recompile import unpacked_module
 from graphwright.cost.nominal import nominal
 from graphwright.fusion.traffic import Traffic, total_of, traffic_of
@@ -35,7 +34,6 @@ from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.records import dataclass
-from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 
 FILE: Final = RESULTS / "fusion" / "traffic.json"
@@ -191,8 +189,7 @@ def main() -> None:
     command.add_argument("--results", type=Path, default=FILE)
     given = command.parse_args()
     made = rows(given.names or [""])
-    about = {"machine": machine(), "versions": versions([OURS]), "day": time.strftime("%Y-%m-%d")}
-    given.results.write_text(json.dumps({**about, "rows": [vars(row) for row in made]}, indent=1) + "\n")
+    write_rows(given.results, [OURS], map(vars, made))
 
 
 if __name__ == "__main__":

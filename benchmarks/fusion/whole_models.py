@@ -12,10 +12,8 @@ interval of the ratio.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +24,8 @@ import graphwright as gw
 from benchmarks import RESULTS
 from benchmarks.fusion.paired import Blocks, Estimate, estimate
 from benchmarks.models import MODELS, DevModel
+from benchmarks.records import write_rows
 from graphwright.records import dataclass
-from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 
 FILE: Final = RESULTS / "fusion" / "models.json"
@@ -121,8 +119,7 @@ def main() -> None:
                 rows.append(row)
                 print(row, flush=True)
     print(summary(rows))
-    about = {"machine": machine(), "versions": versions([OURS, "numpy"]), "day": time.strftime("%Y-%m-%d")}
-    given.results.write_text(json.dumps({**about, "rows": [row.as_json() for row in rows]}, indent=1) + "\n")
+    write_rows(given.results, [OURS, "numpy"], [row.as_json() for row in rows])
 
 
 if __name__ == "__main__":

@@ -90,6 +90,16 @@ def test_a_size_that_values_decide_has_no_budget() -> None:
     assert caught.value.diagnostics[0].hint == "drop memory_budget"
 
 
+def test_a_shape_that_values_decide_has_no_budget() -> None:
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Neg", ["r"], ["y"])]
+    specs = {"x": (TensorProto.FLOAT, ["N", 4]), "s": (TensorProto.INT64, [2])}
+    proto = onnx_model(nodes, specs, {"y": (TensorProto.FLOAT, ["A", "B"])}, {})
+    with pytest.raises(ModelError, match=r"'r'.* depends on the values of a run") as caught:
+        gw.compile(proto, shapes={"x": ("N=1..16", 4)}, options={"memory_budget": 1 << 20})
+    hints = {d.hint for d in caught.value.diagnostics}
+    assert hints == {"drop memory_budget, or give ranges of the inputs' sizes if these bound it"}
+
+
 def test_the_plan_within_a_budget_is_checked_and_the_bits_stay() -> None:
     free = compiled()
     found = None

@@ -12,7 +12,7 @@ from graphwright.config import Options
 from graphwright.cost.machine import Machine
 from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.executable.nodes import SIZE_INPUT
-from graphwright.ir.graph import Module, Value
+from graphwright.ir.graph import Module
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Dim, Range, evaluate, names_in
 from graphwright.kernels.launch import SelectedNode
@@ -77,7 +77,7 @@ def lower_within_budget(
         return program
     sizes = _largest_sizes(module)
     if missing := [name for name, size in sizes.items() if size is None]:
-        budget.faults.extend([_unbounded(name, module.main.inputs) for name in missing])
+        budget.faults.extend([_unbounded(name, module) for name in missing])
         return program
     largest = {name: size for name, size in sizes.items() if size is not None}
     first = least = _planned(program.tasks, module, largest, budget.threads)
@@ -144,21 +144,20 @@ def _planned(program: TaskGraph, module: Module, largest: Mapping[str, int], thr
     return timeline(program, sizes, offsets, arena, threads)
 
 
-def _unbounded(name: str, inputs: Sequence[Value]) -> Diagnostic:
-    axes = [(value, axis) for value in inputs for axis, dim in enumerate(value.type.dims)]
+def _unbounded(name: str, module: Module) -> Diagnostic:
+    axes = [(value, axis) for value in module.main.inputs for axis, dim in enumerate(value.type.dims)]
     value, axis = next((v, axis) for v, axis in axes if name in names_in(v.type.dims[axis]))
     if value.name.startswith(SIZE_INPUT):
         message = f"size {name} depends on the values of a run, so the memory budget cannot be guaranteed"
         return Diagnostic("memory-budget", message, hint="drop memory_budget")
-    message = (
-        f"size {name} (axis {axis} of {value.name!r}) has no upper bound, so the memory budget cannot be "
-        "guaranteed"
-    )
+    where = f"size {name} (axis {axis} of {value.name!r})"
+    if name in module.symbols.host_sizes:
+        message = f"{where} depends on the values of a run, so the memory budget cannot be guaranteed"
+        hint = "drop memory_budget, or give ranges of the inputs' sizes if these bound it"
+        return Diagnostic("memory-budget", message, hint=hint)
+    message = f"{where} has no upper bound, so the memory budget cannot be guaranteed"
     sizes = ", ".join(_bounded(dim) if k == axis else _kept(dim) for k, dim in enumerate(value.type.dims))
-    hint = (
-        f"if {value.name!r} is an input of the model, give the size or a range, as in "
-        f"shapes={{{value.name!r}: [{sizes}]}}; if values decide it, drop memory_budget"
-    )
+    hint = f"give the size or a range, as in shapes={{{value.name!r}: [{sizes}]}}"
     return Diagnostic("memory-budget", message, hint=hint)
 
 

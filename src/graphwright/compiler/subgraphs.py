@@ -12,7 +12,7 @@ from graphwright.executable.nodes import SIZE_INPUT
 from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.builtin.subgraph import Subgraph
 from graphwright.ir.clone import clone_graph, copy_node
-from graphwright.ir.free_symbols import symbols_of
+from graphwright.ir.free_symbols import symbols_in, symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.names import UniqueNames
 from graphwright.ir.symbols import symbol
@@ -73,8 +73,10 @@ def module_of(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
         main.add_input(TensorType(U8, (symbol(size), 0)), taken.take(f"{SIZE_INPUT}{size}"))
     table = module.symbols
     bound = bound_by(main.inputs, ())
+    computed = symbols_in(v.type for v in main.inputs) - symbols_in(v.type for v in module.main.inputs)
     subgraph.symbols = replace(
         table.copy(),
+        host_sizes=table.host_sizes | computed,
         constraints={c: None for c in table.constraints if c.names <= bound},
         guards={g: None for g in table.guards if g.names <= bound},
     )

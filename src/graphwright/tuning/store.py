@@ -8,7 +8,6 @@ from typing import Final
 
 import graphwright
 from graphwright.config import Options
-from graphwright.errors import ToolchainError
 from graphwright.log import warn_once
 from graphwright.option_files.rate_files import cpu_model
 from graphwright.option_files.tuning_records import (
@@ -45,7 +44,7 @@ def users_record(options: Options) -> Record | None:
     try:
         data = PrivateFolder(options.tuning_folder).read(FILE)
         record = None if data is None else parsed(decoded(data))
-    except (ToolchainError, ValueError) as error:
+    except ValueError as error:
         _warn(options, str(error))
         return None
     if record is None:
@@ -70,7 +69,7 @@ def keep(workloads: Workloads, options: Options) -> None:
     try:
         if folder.usable():
             folder.write(FILE, record_of({**known, **workloads}).text().encode())
-    except (OSError, ToolchainError) as error:
+    except OSError as error:
         path = record_file(options)
         warn_once(f"tuning {path}", "measurements are not saved: %s cannot be written (%s)", path, error)
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from graphwright.config import Options
-from graphwright.errors import ToolchainError
 from graphwright.targets.cpu.cache import KernelCache, Key, key_of
 from graphwright.targets.cpu.isa import V3, V4
 from graphwright.targets.cpu.toolchain import Toolchain
@@ -86,9 +85,19 @@ def test_the_folder_is_private(cache: KernelCache) -> None:
     cache.store(KEY, b"code")
     assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
     assert all(stat.S_IMODE(p.stat().st_mode) == 0o600 for p in cache.folder.iterdir())
+
+
+def test_a_folder_that_others_may_access_is_neither_read_nor_written(
+    cache: KernelCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache.store(KEY, b"code")
     cache.folder.chmod(0o755)
-    with pytest.raises(ToolchainError, match="only this user"):
-        cache.load(KEY)
+    assert cache.load(KEY) is None
+    cache.store(replace(KEY, source="another"), b"code")
+    assert len(list(cache.folder.glob("*.so"))) == 1
+    assert f"only this user may read and write; run chmod 700 {cache.folder}" in caplog.text
+    cache.folder.chmod(0o700)
+    assert cache.load(KEY) == b"code"
 
 
 def test_links_are_not_followed(cache: KernelCache, tmp_path: Path) -> None:
@@ -100,8 +109,9 @@ def test_links_are_not_followed(cache: KernelCache, tmp_path: Path) -> None:
     linked = KernelCache(Options(cache_dir=tmp_path / "other"))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "kernels").symlink_to(cache.folder)
-    with pytest.raises(ToolchainError, match="only this user"):
-        linked.store(KEY, b"code")
+    linked.store(replace(KEY, source="another"), b"code")
+    assert linked.load(KEY) is None
+    assert len(list(cache.folder.glob("*.so"))) == 1
 
 
 def test_the_limit_drops_what_was_used_longest_ago(tmp_path: Path) -> None:

@@ -121,8 +121,8 @@ class KernelCache:
         return data[32:]
 
     def store(self, key: Key, code: bytes) -> None:
-        """Stores ``code`` under ``key``. If the cache cannot be written, it only warns once; a cache that
-        other users can access is an error.
+        """Stores ``code`` under ``key``. If the cache cannot be written, or other users can access it, it
+        only warns once.
         """
         if not self._files.usable():
             return

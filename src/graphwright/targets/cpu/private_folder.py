@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.log import warn_once
 
 _WRITTEN: Final[dict[Path, int]] = {}
@@ -23,8 +22,8 @@ class PrivateFolder:
         self.path = path
 
     def usable(self) -> bool:
-        """Creates the folder. Returns False, with a warning, if that fails; raises ToolchainError if other
-        users may access it.
+        """Creates the folder. Returns False, with a warning, if that fails or if other users may access it:
+        what they wrote there would run.
         """
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -34,24 +33,24 @@ class PrivateFolder:
         except OSError as error:
             self.warn(error)
             return False
-        private = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077
+        own = seen.st_uid == os.getuid()
+        private = stat.S_ISDIR(seen.st_mode) and own and not seen.st_mode & 0o077
         if not private:
-            message = f"{self.path} is not a folder that only this user may read and write"
-            hint = "set another folder with GRAPHWRIGHT_CACHE_DIR"
-            if seen.st_uid == os.getuid():
-                hint = f"run chmod 700 {self.path}, or {hint}"
-            raise ToolchainError(Diagnostic("cache-unsafe", message, hint=hint))
-        return True
+            chmod = f"run chmod 700 {self.path}, or " if own and stat.S_ISDIR(seen.st_mode) else ""
+            self._warn(f"{self.path} is not a folder that only this user may read and write", chmod)
+        return private
 
     def warn(self, error: OSError) -> None:
         """Warns once that compiled kernels are not cached."""
-        folder = self.path.parent
+        self._warn(f"{self.path.parent} cannot be written ({error.strerror or error})")
+
+    def _warn(self, reason: str, remedy: str = "") -> None:
         warn_once(
-            f"cache {folder}",
-            "compiled kernels are not cached, so each start compiles them again: %s cannot be written (%s); "
-            "set another folder with cache_dir (--cache-dir, GRAPHWRIGHT_CACHE_DIR)",
-            folder,
-            error.strerror or error,
+            f"cache {self.path.parent}",
+            "compiled kernels are not cached, so each start compiles them again: %s; %sset another folder "
+            "with cache_dir (--cache-dir, GRAPHWRIGHT_CACHE_DIR)",
+            reason,
+            remedy,
         )
 
     def read(self, name: str) -> bytes | None:

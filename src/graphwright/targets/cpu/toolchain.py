@@ -122,13 +122,12 @@ def _identify(command: tuple[str, ...], zig: bool, notes: Path) -> Toolchain | s
     if zig and command[1:] == ():
         full = (path, "cc")
     folder, name = PrivateFolder(notes), _stamp(full, zig)
-    with contextlib.suppress(ToolchainError):  # nothing is saved in a folder that others may write
-        noted = folder.read(name)
-        if noted is not None:
-            return Toolchain(full, noted.decode(), zig)
+    noted = folder.read(name)
+    if noted is not None:
+        return Toolchain(full, noted.decode(), zig)
     found = _probed(full, zig)
-    if isinstance(found, Toolchain):
-        with contextlib.suppress(OSError, ToolchainError):
+    if isinstance(found, Toolchain) and folder.usable():
+        with contextlib.suppress(OSError):
             folder.write(name, found.identity.encode())
     return found
 

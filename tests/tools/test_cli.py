@@ -247,6 +247,15 @@ def test_help_names_the_kind_of_an_options_value(monkeypatch: pytest.MonkeyPatch
         assert line.split()[2] == kind, line
 
 
+@pytest.mark.parametrize("verb", [*VERBS, "debug bisect", "cache list", ""])
+def test_help_shows_no_value_for_flags_that_take_none(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = graphwright(*verb.split(), "--help").stdout
+    (line,) = [line for line in shown.splitlines() if "--help " in line]
+    assert line.split()[1:5] == ["--help", "-h", "Show", "this"], line
+    assert "<bool>" not in shown and not re.search(r"-v +<int>", shown)
+
+
 def test_ranges_are_kept_shown_and_checked(model: Path) -> None:
     assert graphwright("compile", model, "-o", "ranged.om", "--shape", "x:N=2..16%2,4").exit_code == 0
     shown = graphwright("inspect", "ranged.om")

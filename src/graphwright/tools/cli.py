@@ -9,11 +9,11 @@ import importlib
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
 from graphwright.ir.names import terminal
 from graphwright.support.spelling import did_you_mean
 from graphwright.tools.arguments import Version
+from graphwright.tools.command import Group
 from graphwright.tools.console import say
 from graphwright.tools.exit_status import end_with
 
@@ -35,7 +35,7 @@ VERBS = (
 """The verbs. Each one is ``app`` in a module of its own, which is imported when the verb is used."""
 
 
-class Verbs(TyperGroup):
+class Verbs(Group):
     """Turns errors into messages and exit codes."""
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand
 
 from graphwright.autofusion.autofuse import Autofused, Request, autofuse
 from graphwright.autofusion.onnxruntime.bare_model import without_weights
@@ -33,6 +32,7 @@ from graphwright.tools.arguments import (
     require_folder,
     require_new_folder,
 )
+from graphwright.tools.command import Command
 from graphwright.tools.console import bytes_text, note, progress
 from graphwright.tools.exit_status import end_with
 from graphwright.tools.feeds import make_feeds
@@ -171,11 +171,11 @@ class MeasureFlags(FlagGroup):
             raise typer.BadParameter("needs ONNX Runtime: pip install onnxruntime", param_hint="--measure")
 
 
-class Command(TyperCommand):
+class FuseCommand(Command):
     """Turns errors into messages and exit codes."""
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
-        end_with(lambda: super(Command, self).main(*arguments, **settings))
+        end_with(lambda: super(FuseCommand, self).main(*arguments, **settings))
 
 
 app = typer.Typer(
@@ -186,7 +186,7 @@ app = typer.Typer(
 )
 
 
-@app.command(cls=Command, no_args_is_help=True)
+@app.command(cls=FuseCommand, no_args_is_help=True)
 @with_options_of(
     "plugins", "no_autoload", "external_data", "isa", "fusion_rules", "opt_level", "threads", "debug"
 )

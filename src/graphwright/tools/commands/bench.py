@@ -23,6 +23,7 @@ from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import parse_constants, require_folder
 from graphwright.tools.check import all_feeds
+from graphwright.tools.command import Command
 from graphwright.tools.console import bytes_text, duration_text, note, progress, say, table
 from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.machine import machine, versions
@@ -56,7 +57,7 @@ class _TaskFlags(FlagGroup):
     top: Annotated[int, typer.Option(help="Maximum number of tasks that --per-task shows.", min=1)] = 20
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def bench(
     *,

@@ -11,12 +11,13 @@ from graphwright.targets.cpu.cache import KernelCache, key_of
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.toolchain import find_toolchain
 from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.command import Command, Group
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.flags import with_options
 from graphwright.tools.models import CompileFlags, is_package
 from graphwright.tuning.store import forget, record_file, users_record
 
-app = typer.Typer(add_completion=False, no_args_is_help=True)
+app = typer.Typer(cls=Group, add_completion=False, no_args_is_help=True)
 
 
 @app.callback()
@@ -32,7 +33,7 @@ def cache() -> None:
     """
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def stats(*, options: Options) -> None:
     """Show the folders, number and size limits of cached kernels, programs and tuning results.
@@ -56,7 +57,7 @@ def stats(*, options: Options) -> None:
     table([["file", str(record_file(options))], ["workloads", str(count)]])
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 @with_options
 def list_programs(*, options: Options) -> None:
     """List the cached programs compiled by torch.compile, the most recently used first.
@@ -75,7 +76,7 @@ def list_programs(*, options: Options) -> None:
         say("  there are none")
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def explain(model: ModelPath, flags: CompileFlags, *, options: Options) -> None:
     """Show whether the kernels of a model are cached and, if not, what changed. Compiles the model.
@@ -109,7 +110,7 @@ def _why(source: str, options: Options) -> str:
     return KernelCache(options).explain_miss(key_of(source, isa, find_toolchain(options), options))
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def clear(*, options: Options) -> None:
     """Delete all cached kernels, programs and tuning results; later compilations create them again.

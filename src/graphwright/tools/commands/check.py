@@ -30,6 +30,7 @@ from graphwright.tools.check import (
     reference_outputs,
     rounding_tolerance,
 )
+from graphwright.tools.command import Command
 from graphwright.tools.console import note, say, table
 from graphwright.tools.feeds import shapes_of
 from graphwright.tools.flags import with_options
@@ -41,7 +42,7 @@ PEER = "onnxruntime"
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def check(
     *,

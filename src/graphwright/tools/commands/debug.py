@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import typer
 
+from graphwright.tools.command import Command, Group
 from graphwright.tools.commands.debug_bisect import bisect
 from graphwright.tools.commands.debug_compare import compare
 from graphwright.tools.commands.debug_nan import nan
 from graphwright.tools.commands.debug_reduce import reduce
 
-app = typer.Typer(add_completion=False, no_args_is_help=True)
+app = typer.Typer(cls=Group, add_completion=False, no_args_is_help=True)
 
 
 @app.callback()
@@ -26,4 +27,4 @@ def debug() -> None:
 
 
 for command in (bisect, nan, compare, reduce):
-    app.command()(command)
+    app.command(cls=Command)(command)

@@ -21,6 +21,7 @@ from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import AsJson, Sizes, require_folder
 from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.command import Command
 from graphwright.tools.console import bytes_text, note, paragraph, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.flags import FlagGroup, with_options
@@ -66,7 +67,7 @@ class _Request(FlagGroup):
         require_folder(self.html, "--html")
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def memory(
     *,

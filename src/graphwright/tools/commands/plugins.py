@@ -18,6 +18,7 @@ from graphwright.ir.text import print_op
 from graphwright.kernels.candidates.context import Candidate
 from graphwright.kernels.candidates.registry import registered_candidates
 from graphwright.passes.plugin_passes import PluginPass, Point, registered_passes
+from graphwright.tools.command import Command
 from graphwright.tools.console import note, say, table
 from graphwright.tools.flags import with_options
 from graphwright.tools.samples import SampleResult, run_samples
@@ -25,7 +26,7 @@ from graphwright.tools.samples import SampleResult, run_samples
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def plugins(
     names: Annotated[

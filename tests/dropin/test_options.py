@@ -23,7 +23,7 @@ def fields(engine: ModuleType, kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
-def test_fields_and_defaults(kind: str) -> None:
+def test_fields_and_defaults_are_the_same(kind: str) -> None:
     assert len(same(lambda engine: fields(engine, kind))) >= 5
 
 
@@ -101,7 +101,7 @@ def test_options_without_a_meaning_here_raise_an_error() -> None:
         ours.SessionOptions().inter_threads = 3
 
 
-def test_a_library_of_custom_ops(tmp_path: Path) -> None:
+def test_a_library_of_custom_ops_is_accepted_if_the_model_does_not_need_it(tmp_path: Path) -> None:
     """Scripts register one for all their models: only a model with an op that nothing maps needs it."""
     library, other = tmp_path / "ops.so", "org.example.other"
     library.touch()
@@ -126,7 +126,7 @@ def _with_op_of(domain: str, imports: str = "") -> bytes:
 
 
 @pytest.mark.parametrize("sizes", [(2, 3), (0,), (np.int64(4),), ("2",), (2.0,)])
-def test_sizes_of_dimensions(sizes: tuple[Any, ...]) -> None:
+def test_sizes_of_dimensions_have_the_same_effect(sizes: tuple[Any, ...]) -> None:
     """The first size of a repeated name counts."""
 
     def shape(engine: ModuleType) -> Any:
@@ -146,12 +146,12 @@ def test_a_size_below_0_is_rejected() -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [("", "x"), ("k" * 1025, "x"), ("k", "x" * 8193), ("k" * 1024, "x" * 8192)]
 )
-def test_lengths_of_entries(key: str, value: str) -> None:
+def test_entries_have_the_same_limits_of_length(key: str, value: str) -> None:
     same(lambda engine: engine.SessionOptions().add_session_config_entry(key, value))
 
 
 @pytest.mark.parametrize("name", ["CPUExecutionProvider", "CUDAExecutionProvider", "NoSuchProvider"])
-def test_providers_of_options(name: str) -> None:
+def test_providers_of_options_are_the_same(name: str) -> None:
     def added(engine: ModuleType) -> Any:
         options = engine.SessionOptions()
         before = options.has_providers()

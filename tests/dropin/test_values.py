@@ -29,7 +29,7 @@ def facts(value: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i8", "i4", "u1", "?"])
 @pytest.mark.parametrize("shape", [(), (0, 2), (2, 3)])
-def test_values_of_arrays(dtype: str, shape: tuple[int, ...]) -> None:
+def test_values_of_arrays_have_the_same_types_and_sizes(dtype: str, shape: tuple[int, ...]) -> None:
     array = np.ones(shape, dtype)
     same(lambda engine: facts(engine.OrtValue.ortvalue_from_numpy(array)))
 
@@ -39,7 +39,7 @@ def test_an_ortvalue_needs_an_array_of_numbers(given: Any) -> None:
     assert same(lambda engine: engine.OrtValue.ortvalue_from_numpy(given)) == "RuntimeError"
 
 
-def test_values_on_devices() -> None:
+def test_devices_are_accepted_and_rejected_alike() -> None:
     assert same(lambda engine: engine.OrtValue.ortvalue_from_numpy(ROW, "cuda", 0)) == "RuntimeError"
     assert same(lambda engine: engine.OrtValue.ortvalue_from_numpy(ROW, "moon", 0)) == "Exception"
     same(
@@ -56,7 +56,7 @@ def test_values_on_devices() -> None:
     same(memory)
 
 
-def test_memory_is_shared() -> None:
+def test_values_share_the_memory_of_their_arrays() -> None:
     for engine in (ours, theirs):
         array = ROWS.copy()
         value = engine.OrtValue.ortvalue_from_numpy(array)
@@ -70,7 +70,7 @@ def test_memory_is_shared() -> None:
 
 
 @pytest.mark.parametrize("new", [np.zeros((3, 2), np.float32), np.zeros((2, 2), np.float32), [1]])
-def test_updates_in_place(new: Any) -> None:
+def test_updates_in_place_have_the_same_result(new: Any) -> None:
     def update(engine: ModuleType) -> Any:
         value = engine.OrtValue.ortvalue_from_numpy(np.ones((2, 3), np.float32))
         value.update_inplace(new)
@@ -80,7 +80,7 @@ def test_updates_in_place(new: Any) -> None:
 
 
 @pytest.mark.parametrize("element", [np.float32, np.dtype("int64"), "float64", 10, 16, 999])
-def test_values_of_a_shape_and_type(element: Any) -> None:
+def test_values_of_a_shape_and_type_are_the_same(element: Any) -> None:
     def made(engine: ModuleType) -> Any:
         value = engine.OrtValue.ortvalue_from_shape_and_type([2, 0, 3], element)
         return value.data_type(), value.shape(), value.element_type()
@@ -88,7 +88,7 @@ def test_values_of_a_shape_and_type(element: Any) -> None:
     same(made)
 
 
-def test_bfloat16_by_its_bytes() -> None:
+def test_bfloat16_values_are_made_of_their_bytes() -> None:
     """ONNX Runtime has no array of this type; results are ml_dtypes arrays."""
     bits = np.array([0x3F80, 0xC000], np.uint16)
     for engine in (ours, theirs):
@@ -115,7 +115,7 @@ def test_dlpack_shares_memory() -> None:
     assert same(lambda engine: engine.OrtValue.from_dlpack(3)) == "TypeError"
 
 
-def test_runs_with_values(pair: dict[ModuleType, Any]) -> None:
+def test_runs_on_values_return_the_same_results(pair: dict[ModuleType, Any]) -> None:
     def run(engine: ModuleType) -> Any:
         feed = {name: engine.OrtValue.ortvalue_from_numpy(array) for name, array in (("a", ROWS), ("b", ROW))}
         found = pair[engine].run_with_ort_values(["less", "total"], feed)
@@ -132,7 +132,7 @@ def bound(engine: ModuleType, session: Any) -> Any:
     return binding
 
 
-def test_bindings_without_memory(pair: dict[ModuleType, Any]) -> None:
+def test_outputs_bound_without_memory_are_the_same(pair: dict[ModuleType, Any]) -> None:
     def run(engine: ModuleType) -> Any:
         session = pair[engine]
         binding = bound(engine, session)
@@ -217,7 +217,7 @@ def test_a_run_writes_to_the_bound_memory_itself(pair: dict[ModuleType, Any]) ->
     assert written[0] is memory and (memory == ROWS + ROW).all()
 
 
-def test_memory_of_a_run_on_a_sequence() -> None:
+def test_outputs_of_a_run_on_a_sequence_may_not_overlap_its_tensors() -> None:
     """The tensors of a sequence may differ in size, and may not be overwritten by the caller's arrays."""
     node = helper.make_node("SequenceAt", ["s", "i"], ["t"])
     model = built([node], [("i", TensorProto.INT64, [])], [("t", F32, ["N"])])
@@ -285,7 +285,7 @@ def misbound(engine: ModuleType, session: Any, how: str) -> None:
         *("small memory", "other type"),
     ],
 )
-def test_bindings_that_do_not_fit(pair: dict[ModuleType, Any], how: str) -> None:
+def test_bindings_that_do_not_fit_raise_the_same_error(pair: dict[ModuleType, Any], how: str) -> None:
     assert same(lambda engine: misbound(engine, pair[engine], how)) in ("RuntimeError", "ValueError")
 
 
@@ -315,7 +315,7 @@ def test_strings_are_returned_as_strings() -> None:
     assert found.data_type() == "tensor(string)" and plain(found.numpy())[2] == ["a", "b"]
 
 
-def test_a_vector_of_values(pair: dict[ModuleType, Any]) -> None:
+def test_a_vector_of_values_has_the_outputs_and_what_is_added(pair: dict[ModuleType, Any]) -> None:
     def run(engine: ModuleType) -> Any:
         binding = bound(engine, pair[engine])
         binding.bind_output("total")
@@ -368,7 +368,7 @@ def test_an_unknown_element_type_says_what_fits() -> None:
         ours.OrtValue.ortvalue_from_shape_and_type([3], "tensor(float)")
 
 
-def test_capsules_of_dlpack() -> None:
+def test_capsules_of_dlpack_share_memory() -> None:
     """Scripts pass bare capsules, which share writable memory."""
     for engine in (ours, theirs):
         tensor = torch.zeros(2, 3)
@@ -402,7 +402,7 @@ def test_types_and_arrays_that_numpy_does_not_exchange() -> None:
     assert same(read)[0] == ["torch.bfloat16", [[1.0, -2.0]]]
 
 
-def test_native_devices() -> None:
+def test_native_devices_are_those_of_the_python_class() -> None:
     """Scripts read native devices from the Python class, or create them from numbers."""
 
     def made(engine: ModuleType) -> Any:
@@ -418,7 +418,7 @@ def test_native_devices() -> None:
     assert same(made)[0] == 0
 
 
-def test_native_bindings(pair: dict[ModuleType, Any]) -> None:
+def test_native_bindings_return_the_same_results(pair: dict[ModuleType, Any]) -> None:
     """Scripts of language models hand native values and devices to the native binding of each step."""
 
     def run(engine: ModuleType) -> Any:

@@ -82,7 +82,7 @@ def test_resize_by_scales_on_all_axes(op: Resize) -> None:
     "op", [Resize("linear"), Resize("cubic"), Resize("nearest")], ids=lambda op: f"{op.mode}-{op.coordinates}"
 )
 @pytest.mark.parametrize("dtype", ["f32", "f16", "u8"])
-def test_resize_to_sizes(op: Resize, dtype: str) -> None:
+def test_resize_to_sizes_equals_the_reference(op: Resize, dtype: str) -> None:
     model = compiled(op, [(dtype, (1, "C", "H", "W")), None, None, ("i64", (4,))])
     rng = np.random.default_rng(1)
     kind = {"f32": np.float32, "f16": np.float16, "u8": np.uint8}[dtype]
@@ -96,7 +96,7 @@ def test_resize_to_sizes(op: Resize, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
-def test_resize_some_axes(policy: str) -> None:
+def test_resize_of_some_axes_equals_the_reference(policy: str) -> None:
     op = Resize("linear", axes=(-1, 1), policy=policy)
     model = compiled(op, [("f32", (2, "H", "W")), None, None, ("i64", (2,))])
     rng = np.random.default_rng(2)
@@ -164,7 +164,7 @@ def test_compress_keeps_what_the_condition_selects(axis: int | None) -> None:
         check(op, model, rng.random(size, np.float32), rng.random(length) < 0.6)
 
 
-def test_numbers_that_elements_say() -> None:
+def test_counts_depths_ranges_and_shapes_may_be_elements() -> None:
     """The number of best elements, a depth, a range and a shape come from elements."""
     rng = np.random.default_rng(9)
     b = gw.GraphBuilder()

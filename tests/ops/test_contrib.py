@@ -141,7 +141,9 @@ def test_quick_gelu_of_another_factor() -> None:
         ((2, 3, 4), (4, 5), {}),
     ],
 )
-def test_fused_matmul(a: tuple[int, ...], b: tuple[int, ...], attributes: dict[str, Any]) -> None:
+def test_fused_matmul_equals_onnx_runtime(
+    a: tuple[int, ...], b: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
     compare("FusedMatMul", [normal(*a), normal(*b)], **attributes)
 
 
@@ -149,7 +151,7 @@ def test_fused_matmul_under_its_old_name() -> None:
     compare("TransposeMatMul", [normal(2, 4, 3), normal(2, 4, 5)], transA=1)
 
 
-def test_an_unknown_rank() -> None:
+def test_a_node_of_unknown_rank_is_imported_at_the_first_feed() -> None:
     """The node is imported again at the first feed."""
     operands = [normal(3, 4), normal(3, 5)]
     model = one_node("FusedMatMul", operands, {"transA": 1}, ("y",), DOMAIN, False, ())
@@ -176,7 +178,7 @@ ACTIVATIONS = [
 
 
 @pytest.mark.parametrize(("activation", "parameters"), ACTIVATIONS)
-def test_fused_conv(activation: str, parameters: tuple[float, ...]) -> None:
+def test_fused_conv_equals_onnx_runtime(activation: str, parameters: tuple[float, ...]) -> None:
     x, w, bias = normal(2, 4, 7, 5), normal(6, 4, 3, 3) / 6, normal(6)
     given: dict[str, Any] = {"activation": activation, "pads": [1, 1, 1, 1], "constants": (1, 2)}
     if parameters:
@@ -195,7 +197,7 @@ def test_fused_conv_with_strides_and_groups() -> None:
     ("activation", "parameters"),
     [p for p in ACTIVATIONS if p[0] not in ("Clip", "HardSwish")] + [("Elu", (0.6,))],
 )
-def test_fused_gemm(activation: str, parameters: tuple[float, ...]) -> None:
+def test_fused_gemm_equals_onnx_runtime(activation: str, parameters: tuple[float, ...]) -> None:
     names = ("activation_alpha", "activation_beta")
     given = dict(zip(names, parameters, strict=False)) | {"activation": activation}
     compare("FusedGemm", [normal(3, 4), normal(5, 4), normal(5)], transB=1, alpha=0.5, beta=2.0, **given)
@@ -220,14 +222,14 @@ def test_layer_normalization_of_old_opsets() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 24), (3, 17)])
-def test_simplified_layer_normalization(shape: tuple[int, ...]) -> None:
+def test_simplified_layer_normalization_equals_onnx_runtime(shape: tuple[int, ...]) -> None:
     feeds = [normal(*shape), normal(shape[-1])]
     compare("SimplifiedLayerNormalization", feeds, domain="", symbolic=True, epsilon=1e-4)
     compare("SimplifiedLayerNormalization", feeds, ("y", "inverse"), domain="", axis=-1)
 
 
 @pytest.mark.parametrize("outputs", [("y",), ("y", "", "", "sum")])
-def test_skip_layer_normalization(outputs: Sequence[str]) -> None:
+def test_skip_layer_normalization_equals_onnx_runtime(outputs: Sequence[str]) -> None:
     x, skip, scale, shift, bias = normal(2, 5, 24), normal(2, 5, 24), normal(24), normal(24), normal(24)
     op_type = "SkipLayerNormalization"
     compare(op_type, [x, skip, scale], outputs, symbolic=True)
@@ -240,7 +242,7 @@ def test_skip_layer_normalization(outputs: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("outputs", [("y",), ("y", "", "", "sum")])
-def test_skip_simplified_layer_normalization(outputs: Sequence[str]) -> None:
+def test_skip_simplified_layer_normalization_equals_onnx_runtime(outputs: Sequence[str]) -> None:
     x, skip, scale, bias = normal(2, 5, 24), normal(2, 5, 24), normal(24), normal(24)
     op_type = "SkipSimplifiedLayerNormalization"
     compare(op_type, [x, skip, scale], outputs, symbolic=True, epsilon=1e-5)
@@ -264,7 +266,7 @@ def test_an_output_that_is_not_computed_may_have_a_name_that_nothing_reads() -> 
     assert np.allclose(y, expected / root * feeds[2], atol=1e-5)
 
 
-def test_embed_layer_normalization() -> None:
+def test_embed_layer_normalization_equals_onnx_runtime() -> None:
     ids = rng.integers(0, 11, (2, 5)).astype(np.int32)
     segments = rng.integers(0, 2, (2, 5)).astype(np.int32)
     mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
@@ -286,7 +288,7 @@ def tables(rows: int, half: int) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize("first", [True, False])
-def test_rotary_embedding(interleaved: int, first: bool) -> None:
+def test_rotary_embedding_equals_onnx_runtime(interleaved: int, first: bool) -> None:
     positions = np.array([3]) if first else rng.integers(0, 12, (2, 5))
     caches = tables(12, 4)
     compare("RotaryEmbedding", [normal(2, 5, 24), positions, *caches], symbolic=True, interleaved=interleaved)
@@ -323,7 +325,7 @@ ENDS, ENDS_AND_STARTS = np.array([3, 5], np.int32), np.array([4, 5, 1, 2], np.in
     "mask", [None, flags(2, 5), flags(2, 5, 5), ENDS, ENDS_AND_STARTS], ids=["-", "2", "3", "1", "1+1"]
 )
 @pytest.mark.parametrize("unidirectional", [0, 1])
-def test_attention(mask: Array | None, unidirectional: int) -> None:
+def test_attention_equals_onnx_runtime(mask: Array | None, unidirectional: int) -> None:
     x, weights, bias = normal(2, 5, 12), normal(12, 24) / 4, normal(24)
     given: dict[str, Any] = {"num_heads": 2, "unidirectional": unidirectional, "constants": (1, 2)}
     compare("Attention", [x, weights, bias, mask], **given)
@@ -355,7 +357,7 @@ def test_a_mask_of_lengths_has_one_for_each_sequence_of_a_symbolic_batch() -> No
 
 
 @pytest.mark.parametrize("mask", [None, flags(2, 7), flags(2, 5, 7), ENDS], ids=["-", "2", "3", "1"])
-def test_multi_head_attention(mask: Array | None) -> None:
+def test_multi_head_attention_equals_onnx_runtime(mask: Array | None) -> None:
     q, k, v, bias = normal(2, 5, 12), normal(2, 7, 12), normal(2, 7, 18), normal(42)
     compare("MultiHeadAttention", [q, k, v, bias, mask], num_heads=3)
     compare("MultiHeadAttention", [q, k, v, None, mask, normal(2, 1, 5, 7)], num_heads=3, scale=0.2)
@@ -456,7 +458,7 @@ def with_angles(feeds: list[Array | None], attributes: dict[str, Any]) -> list[A
 
 
 @pytest.mark.parametrize("attributes", VARIANTS, ids=str)
-def test_grouped_attention(attributes: dict[str, Any]) -> None:
+def test_grouped_attention_equals_onnx_runtime(attributes: dict[str, Any]) -> None:
     three = ("y", "key", "value")
     given: dict[str, Any] = {**GROUPS, **attributes, "constants": (TOTAL,)}
     for symbolic in (False, True):
@@ -608,7 +610,7 @@ WEIGHTS = {
 }  # fmt: skip
 
 
-def test_a_model_that_onnx_runtime_optimized(tmp_path: Path) -> None:
+def test_a_model_that_onnx_runtime_optimized_has_the_same_results(tmp_path: Path) -> None:
     model = onnx.parser.parse_model(BLOCK)
     model.graph.initializer.extend(
         onnx.numpy_helper.from_array(normal(*shape) / 4, name) for name, shape in WEIGHTS.items()

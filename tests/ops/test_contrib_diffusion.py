@@ -43,7 +43,7 @@ def silu(x: Array) -> Array:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("activation", [0, 1])
 @pytest.mark.parametrize("last", [0, 1])
-def test_group_norm(last: int, activation: int, dtype: Any) -> None:
+def test_group_norm_equals_its_formula(last: int, activation: int, dtype: Any) -> None:
     x, scale, bias = normal(2, 4, 5, 8, dtype=dtype), normal(8), normal(8)
     expected = group_norm(x, scale.astype(dtype), bias.astype(dtype), 4, 0.1)
     expected = silu(expected) if activation else expected
@@ -56,7 +56,7 @@ def test_group_norm(last: int, activation: int, dtype: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 4, 5, 8), (2, 1, 1, 8), (2, 8)])
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_skip_group_norm(shape: tuple[int, ...], has_bias: bool) -> None:
+def test_skip_group_norm_returns_the_norm_and_the_sum(shape: tuple[int, ...], has_bias: bool) -> None:
     x, scale, shift, skip, bias = normal(2, 4, 5, 8), normal(8), normal(8), normal(*shape), normal(8)
     total = x + skip.reshape(2, 1, 1, 8) if len(shape) == 2 else x + skip
     total = total + bias if has_bias else total
@@ -79,7 +79,7 @@ def test_sums_with_a_bias() -> None:
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_channels_last_convolution(fused: bool) -> None:
+def test_channels_last_convolution_equals_that_of_the_transposed_image(fused: bool) -> None:
     """It is FusedConv of the transposed image."""
     x, w, bias, residual = normal(1, 5, 6, 4), normal(6, 2, 3, 3), normal(6), normal(1, 5, 6, 6)
     given: dict[str, Any] = {"group": 2, "pads": [1, 1, 1, 1]}

@@ -18,7 +18,7 @@ rng = np.random.default_rng(3)
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("activation", ["silu", "swish", "sigmoid"])
-def test_gated_norm(activation: str, dtype: Any) -> None:
+def test_gated_norm_equals_onnx_runtime(activation: str, dtype: Any) -> None:
     """Two heads of 8 features."""
     feeds = [normal(2, 3, 16, dtype=dtype), normal(8, dtype=dtype), normal(2, 3, 16, dtype=dtype)]
     tolerance = 2e-5 if dtype == np.float32 else 3e-3
@@ -26,7 +26,7 @@ def test_gated_norm(activation: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_gates(dtype: Any) -> None:
+def test_gates_equal_onnx_runtime(dtype: Any) -> None:
     tolerance = 2e-5 if dtype == np.float32 else 3e-3
     x, y, gate = (normal(2, 3, n, dtype=dtype) for n in (8, 8, 1))
     compare("GatedAdd", [x, y, gate], symbolic=True, tolerance=tolerance)
@@ -39,7 +39,7 @@ def test_gates(dtype: Any) -> None:
 
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize(("limit", "beta"), [(0.0, 0.0), (0.6, 1.0)])
-def test_swiglu(parts: int, limit: float, beta: float) -> None:
+def test_swiglu_equals_its_formula(parts: int, limit: float, beta: float) -> None:
     gate, linear = normal(2, 3, 5), normal(2, 3, 5)
     feeds = [gate, linear] if parts == 2 else [np.concatenate([gate, linear], -1)]
     given = {"limit": limit, "activation_beta": beta, "activation_alpha": 1.7}
@@ -53,7 +53,9 @@ def test_swiglu(parts: int, limit: float, beta: float) -> None:
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize("layout", [0, 1])
 @pytest.mark.parametrize("section", [(2, 1, 1), (4, 0, 0), (0, 2, 2), (1, 1, 2)])
-def test_multimodal_rotary_embedding(section: tuple[int, ...], layout: int, interleaved: int) -> None:
+def test_multimodal_rotary_embedding_equals_onnx_runtime(
+    section: tuple[int, ...], layout: int, interleaved: int
+) -> None:
     given = {"mrope_section": section, "mrope_layout": layout, "interleaved": interleaved}
     positions, tables = rng.integers(0, 10, (3, 2, 5)), [normal(10, 4), normal(10, 4)]
     compare("MRotaryEmbedding", [normal(2, 3, 5, 8), positions, *tables], **given)

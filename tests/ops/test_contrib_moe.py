@@ -116,7 +116,7 @@ def test_layer_3_multiplies_the_activation(activation: str) -> None:
 
 
 @pytest.mark.parametrize("fusion", [0, 1, 2])
-def test_swiglu(fusion: int) -> None:
+def test_swiglu_equals_its_formula_for_each_place_of_layer_3(fusion: int) -> None:
     """Layer 3 is separate, in every second feature of layer 1, or in its second half."""
     feeds = parts(2, 2 * INNER) if fusion else parts(3)
     x, logits, w1, b1, w2, b2, *third = feeds
@@ -177,7 +177,7 @@ def sparse_mixer(logits: Array) -> tuple[Array, Array]:
     return np.concatenate(chosen, 1), np.concatenate(shares, 1)
 
 
-def test_sparse_mixer() -> None:
+def test_sparse_mixer_equals_its_formula() -> None:
     feeds = parts(2)
     x, _, w1, b1, w2, b2 = feeds
     feeds[1] = logits = (1 + 0.03 * normal(TOKENS, EXPERTS)).astype(np.float32)
@@ -218,7 +218,9 @@ def quantized(bits: int, block: int, has_zeros: bool, *shape: int) -> tuple[list
 
 @pytest.mark.parametrize("has_zeros", [False, True])
 @pytest.mark.parametrize(("bits", "block"), [(4, 0), (4, 16), (8, 0), (8, 16), (2, 16)])
-def test_quantized_weights(bits: int, block: int, has_zeros: bool) -> None:
+def test_quantized_weights_equal_the_formula_on_dequantized_ones(
+    bits: int, block: int, has_zeros: bool
+) -> None:
     (codes1, scales1, zeros1), w1 = quantized(bits, block, has_zeros, 2 * INNER, HIDDEN)
     (codes2, scales2, zeros2), w2 = quantized(bits, block, has_zeros, HIDDEN, INNER)
     x, logits, _, b1, _, b2 = parts(2, 2 * INNER)

@@ -47,7 +47,7 @@ def close(op_type: str, feeds: list[Array | None], atol: float = 1e-4, **attribu
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 @pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
-def test_binary(op_type: str, dtype: Any) -> None:
+def test_binary_ops_are_within_one_step_of_onnx_runtime(op_type: str, dtype: Any) -> None:
     zero = scalar(3, dtype)
     for b in (codes(4, 5, dtype=dtype), codes(5, dtype=dtype), codes(1, dtype=dtype)):
         feeds = [codes(4, 5, dtype=dtype), scalar(0.02), zero, b, scalar(0.05), zero, scalar(0.0713), zero]
@@ -64,7 +64,9 @@ def test_binary(op_type: str, dtype: Any) -> None:
         ("QLinearSoftmax", {"axis": 1, "opset": 11}, 1 / 256),
     ],
 )
-def test_unary(op_type: str, attributes: dict[str, Any], scale: float, dtype: Any) -> None:
+def test_unary_ops_are_within_one_step_of_onnx_runtime(
+    op_type: str, attributes: dict[str, Any], scale: float, dtype: Any
+) -> None:
     zero = scalar(np.iinfo(dtype).min, dtype) if scale < 0.01 else scalar(1, dtype)
     feeds = [codes(2, 3, 4, dtype=dtype), scalar(0.02), scalar(2, dtype), scalar(scale), zero]
     constants = (1, 2, 3, 4)
@@ -72,7 +74,7 @@ def test_unary(op_type: str, attributes: dict[str, Any], scale: float, dtype: An
 
 
 @pytest.mark.parametrize("last", [0, 1])
-def test_pools(last: int) -> None:
+def test_pooling_is_within_one_step_of_onnx_runtime(last: int) -> None:
     x = codes(2, 6, 5, 3) if last else codes(2, 3, 6, 5)
     feeds = [x, SCALE, ZERO, scalar(0.0213), scalar(100, np.uint8)]
     feeds = [np.asarray(feed) for feed in feeds]
@@ -81,12 +83,12 @@ def test_pools(last: int) -> None:
     by_step("QLinearAveragePool", feeds, channels_last=last, **pads)
 
 
-def test_concat() -> None:
+def test_concatenations_are_within_one_step_of_onnx_runtime() -> None:
     parts = [codes(2, 3), scalar(0.02), scalar(7, np.uint8), codes(2, 1), scalar(0.05), scalar(9, np.uint8)]
     by_step("QLinearConcat", [scalar(0.04), scalar(5, np.uint8), *parts], axis=1)
 
 
-def test_where() -> None:
+def test_selections_are_within_one_step_of_onnx_runtime() -> None:
     condition = rng.integers(0, 2, (4, 5)).astype(bool)
     branches = [codes(4, 5), scalar(0.02), scalar(7, np.uint8), codes(5), scalar(0.05), scalar(9, np.uint8)]
     by_step("QLinearWhere", [condition, *branches, scalar(0.04), scalar(5, np.uint8)])
@@ -94,7 +96,7 @@ def test_where() -> None:
 
 @pytest.mark.parametrize("transposed", [0, 1])
 @pytest.mark.parametrize("columns", [(), (6,)])
-def test_gemm(transposed: int, columns: tuple[int, ...]) -> None:
+def test_gemm_is_within_one_step_of_onnx_runtime(transposed: int, columns: tuple[int, ...]) -> None:
     b = weights(6, 4) if transposed else weights(4, 6)
     b_scale = rng.uniform(0.01, 0.03, columns).astype(np.float32)
     c = rng.integers(-500, 500, 6).astype(np.int32)
@@ -116,7 +118,7 @@ def test_products_of_dynamically_quantized_floats() -> None:
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize(("k", "block"), [(64, 32), (80, 32), (48, 16)])
 @pytest.mark.parametrize("zeros", ["none", "packed", "plain"])
-def test_packed_weights(bits: int, k: int, block: int, zeros: str) -> None:
+def test_products_with_packed_weights_equal_onnx_runtime(bits: int, k: int, block: int, zeros: str) -> None:
     if bits == 8 and zeros == "plain":
         pytest.skip("ONNX Runtime does not take them")
     n, blocks = 6, -(-k // block)
@@ -163,7 +165,7 @@ def test_weights_that_are_packed_for_a_gpu_are_rejected() -> None:
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("columns", [False, True])
-def test_lstm_with_quantized_weights(direction: str, columns: bool) -> None:
+def test_lstm_with_quantized_weights_equals_onnx_runtime(direction: str, columns: bool) -> None:
     """ONNX Runtime also quantizes inputs and states, which requires the tolerance."""
     time, batch, inputs, hidden = 5, 2, 7, 4
     directions = 2 if direction == "bidirectional" else 1
@@ -180,7 +182,7 @@ def test_lstm_with_quantized_weights(direction: str, columns: bool) -> None:
 
 
 @pytest.mark.parametrize("columns", [False, True])
-def test_attention_of_quantized_rows(columns: bool) -> None:
+def test_attention_of_quantized_rows_equals_onnx_runtime(columns: bool) -> None:
     batch, rows, width, heads = 2, 4, 12, 3
     x, w = codes(batch, rows, width), weights(width, 3 * width)
     w_scale = rng.uniform(0.004, 0.006, (3 * width,) if columns else ()).astype(np.float32)
@@ -196,7 +198,7 @@ def test_attention_of_quantized_rows(columns: bool) -> None:
 
 
 @pytest.mark.parametrize("last", [0, 1])
-def test_convolution(last: int) -> None:
+def test_convolutions_are_within_one_step_of_onnx_runtime(last: int) -> None:
     """ONNX Runtime writes this op into models that it optimizes."""
     x = codes(2, 6, 5, 3) if last else codes(2, 3, 6, 5)
     scales = rng.uniform(0.01, 0.02, 4).astype(np.float32)
@@ -216,7 +218,7 @@ def test_maximum_with_channels_last(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("segments", [False, True])
-def test_embeddings(segments: bool) -> None:
+def test_embeddings_equal_onnx_runtime(segments: bool) -> None:
     ids, mask = rng.integers(0, 9, (2, 5)).astype(np.int32), rng.integers(0, 2, (2, 5)).astype(np.int32)
     kinds = rng.integers(0, 2, (2, 5)).astype(np.int32)
     given: list[Array | None] = [codes(9, 16), codes(8, 16), codes(2, 16), codes(16), codes(16)]

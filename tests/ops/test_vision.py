@@ -46,7 +46,7 @@ def test_grid_sample_is_what_onnx_runtime_computes(mode: str, padding: str, alig
 
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_grid_sample_of_volumes(mode: str, padding: str) -> None:
+def test_grid_sample_of_volumes_equals_onnx_runtime(mode: str, padding: str) -> None:
     grid = (2 * floats(2, 3, 4, 2, 3, seed=1)).astype(np.float32)
     compare("GridSample", [floats(2, 3, 4, 5, 3), grid], {"mode": mode, "padding_mode": padding}, 20)
 
@@ -111,7 +111,9 @@ SCORES = np.array([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.6], [0.1, 0.9, 0.9, 0.2, 0.9, 
 @pytest.mark.parametrize(
     ("most", "overlap", "least"), [(3, 0.5, 0.0), (10, 0.0, 0.5), (2, 0.9, None), (0, 0.5, None)]
 )
-def test_non_max_suppression(opset: int, center: int, most: int, overlap: float, least: float | None) -> None:
+def test_non_max_suppression_equals_onnx_runtime(
+    opset: int, center: int, most: int, overlap: float, least: float | None
+) -> None:
     operands = [BOXES, SCORES, integers(most), np.array([overlap], np.float32)]
     if least is not None:
         operands.append(np.array([least], np.float32))
@@ -143,7 +145,9 @@ def test_without_a_number_of_boxes_none_is_chosen() -> None:
         ((3, 4, 5), (2, 1, 3), {"strides": [1, 2, 1]}),
     ],
 )
-def test_col2im(image: tuple[int, ...], block: tuple[int, ...], attributes: dict[str, Any]) -> None:
+def test_col2im_equals_onnx_runtime(
+    image: tuple[int, ...], block: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
     rank = len(image)
     pads = attributes.get("pads", [0] * (2 * rank))
     counts = [
@@ -171,7 +175,9 @@ def test_col2im_of_integers_wraps() -> None:
         (2, 4, {}),
     ],
 )
-def test_deform_conv(groups: int, offset_groups: int, attributes: dict[str, Any]) -> None:
+def test_deformable_convolutions_equal_onnx_runtime(
+    groups: int, offset_groups: int, attributes: dict[str, Any]
+) -> None:
     x, w = floats(2, 4, 6, 7), floats(6, 4 // groups, 3, 2, seed=1)
     shape = runtime("Conv", [x, w], attributes | {"group": groups}, 22)[0].shape
     offset = (2 * floats(2, offset_groups * 12, *shape[2:], seed=2)).astype(np.float32)
@@ -199,7 +205,7 @@ REGIONS = np.array(
 @pytest.mark.parametrize(
     ("opset", "coordinates"), [(10, None), (16, None), (16, "half_pixel"), (16, "output_half_pixel")]
 )
-def test_roi_align(opset: int, coordinates: str | None, points: int, mode: str) -> None:
+def test_roi_align_equals_onnx_runtime(opset: int, coordinates: str | None, points: int, mode: str) -> None:
     attributes: dict[str, Any] = {
         "output_height": 3, "output_width": 2, "sampling_ratio": points, "spatial_scale": 0.5, "mode": mode
     }  # fmt: skip
@@ -238,7 +244,7 @@ def test_max_unpool_infers_its_shape(opset: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 20])
-def test_det(size: int) -> None:
+def test_determinants_equal_onnx_runtime(size: int) -> None:
     compare("Det", [floats(3, 2, size, size)], {}, 11, tolerance=1e-3)
 
 
@@ -284,7 +290,7 @@ def test_shapes_of_results_follow_symbolic_sizes() -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5, 0.7])
-def test_max_roi_pool(scale: float) -> None:
+def test_max_roi_pool_equals_onnx_runtime(scale: float) -> None:
     rows = [[0, 0, 0, 4, 3], [1, 2, 1, 9, 9], [1, 3, 3, 2, 2], [0, 1.5, 2.5, 6, 6.4], [1, -3, 0, 3, 20]]
     rows += [[0, 6, 7, 30, 30], [1, -20, 2, -9, 5], [0, 50, 1, 60, 3]]  # partly or wholly outside
     attributes = {"pooled_shape": [3, 2], "spatial_scale": scale}
@@ -292,7 +298,7 @@ def test_max_roi_pool(scale: float) -> None:
 
 
 @pytest.mark.parametrize("align", [0, 1])
-def test_grids_of_affine_maps(align: int) -> None:
+def test_grids_of_affine_maps_equal_onnx_runtime(align: int) -> None:
     rng = np.random.default_rng(3)
     for size in ((1, 1, 3, 4), (2, 3, 1, 5), (1, 2, 1, 1), (2, 1, 3, 1, 2), (3, 1, 2, 4, 1)):
         axes = len(size) - 2

@@ -33,19 +33,19 @@ def test_normalizers_equal_onnx_runtime(dtype: Any, norm: str) -> None:
 
 @pytest.mark.parametrize("values", [[0.5], [0.5, -1.0, 2.0]])
 @pytest.mark.parametrize("replaced", [float("nan"), 1.0])
-def test_imputers_of_floats(values: list[float], replaced: float) -> None:
+def test_imputers_of_floats_equal_onnx_runtime(values: list[float], replaced: float) -> None:
     x = rows(5, 3)
     x[1, 0] = x[2, 2] = np.nan
     x[3] = 1
     compare("Imputer", x, imputed_value_floats=values, replaced_value_float=replaced)
 
 
-def test_imputers_of_integers() -> None:
+def test_imputers_of_integers_equal_onnx_runtime() -> None:
     compare("Imputer", rows(5, 3, dtype=np.int64), imputed_value_int64s=[7, 8, 9], replaced_value_int64=0)
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float32, np.float64])
-def test_one_hot_encoders(dtype: Any) -> None:
+def test_one_hot_encoders_equal_onnx_runtime(dtype: Any) -> None:
     compare("OneHotEncoder", rows(6, 2, dtype=dtype), cats_int64s=[-1, 0, 2, 1], zeros=1)
 
 

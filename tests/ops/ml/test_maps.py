@@ -16,7 +16,7 @@ from tests.ops.ml.support import assert_same, labels_of, model_of, rows, runtime
 
 @pytest.mark.parametrize("strings", [True, False])
 @pytest.mark.parametrize("shape", [(4, 3), (3,)])
-def test_zip_maps(strings: bool, shape: tuple[int, ...]) -> None:
+def test_zip_maps_are_those_of_onnx_runtime(strings: bool, shape: tuple[int, ...]) -> None:
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / 8
     labels = labels_of(3, strings, "classlabels_int64s")
     model = model_of("ZipMap", {"x": x}, **labels)
@@ -66,7 +66,7 @@ T = TensorProto
         (mapped("CastMap", T.INT64, T.FLOAT, map_form="SPARSE", max_map=6), {4: 0.5, 2: 1.5}),
     ],
 )
-def test_maps_as_inputs(model: bytes, fed: Any) -> None:
+def test_maps_as_inputs_give_the_results_of_onnx_runtime(model: bytes, fed: Any) -> None:
     made, expected = gw.compile(model), runtime(model, {"x": fed})
     for results in (made(fed), made(x=fed), made({"x": fed})):
         assert_same(results, expected)

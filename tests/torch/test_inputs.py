@@ -468,3 +468,11 @@ def test_results_of_pytorch_become_outputs_of_the_module_and_back() -> None:
     assert [tuple(each.shape) for each in outputs] == [(2, 4, 3), (7, 5, 6), (2,)]
     for actual, expected in zip(interface.results(outputs, ()), given, strict=True):
         assert actual is expected or torch.equal(actual, expected)
+
+
+def test_zero_tensors_without_memory() -> None:
+    """Forward-mode gradients that are known to be zero are such tensors."""
+    function = compiled(lambda x: x * 2 + 1)
+    zero = torch._efficientzerotensor((300, 40))
+    for given in (torch.randn(300, 40), zero, zero):
+        close(function(given), given * 2 + 1)

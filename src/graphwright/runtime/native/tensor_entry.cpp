@@ -190,6 +190,8 @@ bool TensorEntry::take(const InputSource &source, gw_list expected, PyObject *ob
             return false;
         stride *= dims[k];
     }
+    if (!seen.data && stride) /* PyTorch's zero tensors have no memory */
+        return false;
     *data = seen.data ? (char *)seen.data + seen.byte_offset : &nothing;
     return true;
 }

@@ -508,3 +508,32 @@ def test_a_buffer_with_two_names_is_one_state() -> None:
     assert list(model.states) == ["cache"]
     for step in range(3):
         close(model(x, at + step), module(x, at + step))
+
+
+class Factored(nn.Module):
+    """What does not depend on the signs of vectors, of matrices of dynamic number."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        symmetric = x @ x.mT
+        w, v = torch.linalg.eigh(symmetric)
+        u, s, h = torch.linalg.svd(x, full_matrices=False)
+        q, r = torch.linalg.qr(x)
+        p, lower, upper = torch.linalg.lu(symmetric)
+        root = (v * w.clamp(min=0).sqrt()[..., None, :]) @ v.mT
+        inverse = torch.linalg.pinv(x)
+        return root, (u * s[..., None, :]) @ h, q @ r, p @ lower @ upper, w, s, inverse
+
+
+def test_factorizations() -> None:
+    """Under torch.compile, PyTorch computes them."""
+    torch.manual_seed(0)
+    model = gw.compile(Factored(), (torch.randn(3, 4, 6),), dynamic_shapes={"x": {0: Dim.AUTO}})
+    for count in (1, 5):
+        x = torch.randn(count, 4, 6)
+        close(model(x), Factored()(x), rtol=1e-3)
+
+
+def test_distinct_rows() -> None:
+    x = torch.randint(0, 2, (12, 3))
+    distinct = Applies(lambda x: torch.unique(x, dim=0, return_inverse=True, return_counts=True))
+    close(gw.compile(distinct, (x,))(x), torch.unique(x, dim=0, return_inverse=True, return_counts=True))

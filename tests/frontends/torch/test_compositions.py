@@ -259,6 +259,14 @@ def test_windows_are_created_by_elementary_operators() -> None:
         equal(lambda x, window=window: x * window(5, periodic=False), torch.ones(5))
 
 
+@pytest.mark.parametrize("length", [0, 1, 2, 9])
+@pytest.mark.parametrize("periodic", [False, True])
+def test_window_of_kaiser(length: int, periodic: bool) -> None:
+    """PyTorch's kernel writes memory that fake tensors do not have."""
+    equal(lambda x: x * torch.kaiser_window(length, periodic), torch.ones(length))
+    equal(lambda x: x * torch.kaiser_window(length, periodic, 5.5, dtype=torch.float64), torch.ones(length))
+
+
 def test_kernels_that_reinterpret_memory_are_left_to_pytorch() -> None:
     made = reading(lambda x: aten._lazy_clone(x) * 2, torch.ones(3))
     assert [node.target for node in made.unsupported] == [aten._lazy_clone.default]
@@ -345,3 +353,44 @@ def test_a_tensor_of_rank_0_is_filled(index: list[int]) -> None:
     tensors = torch.tensor(3.0), torch.tensor(index, dtype=torch.int64)
     made = run(reading(lambda x, i: x.index_fill(0, i, 7.0), *tensors), *tensors)
     torch.testing.assert_close(made, [torch.tensor(7.0 if index else 3.0)])
+
+
+@pytest.mark.parametrize("size", [1, 5, 21])
+def test_systems_of_lu_factors_equal_pytorch(size: int) -> None:
+    torch.manual_seed(size)
+    factors, pivots = torch.linalg.lu_factor(torch.randn(2, size, size, dtype=torch.float64))
+    b = torch.randn(3, 2, size, 4, dtype=torch.float64)
+    equal(torch.lu_unpack, factors, pivots)
+    for adjoint in (False, True):
+        equal(lambda f, p, b, t=adjoint: torch.linalg.lu_solve(f, p, b, adjoint=t), factors, pivots, b)
+        equal(lambda f, p, b, t=adjoint: torch.linalg.lu_solve(f, p, b, left=False, adjoint=t),
+              factors, pivots, b.mT)  # fmt: skip
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("upper", [False, True])
+def test_deprecated_functions_of_triangles(upper: bool, transpose: bool) -> None:
+    a, b = regular(5, 5), torch.randn(5, 2)
+    equal(lambda a, b: torch.triangular_solve(b, a, upper, transpose)[0], a, b)
+    equal(lambda a: torch.cholesky(a @ a.mT, upper), a)
+
+
+@pytest.mark.parametrize(("rows", "columns", "count"), [(6, 4, 4), (6, 4, 3), (5, 5, 5)])
+def test_products_of_reflections(rows: int, columns: int, count: int) -> None:
+    vectors, scales = torch.geqrf(torch.randn(2, rows, columns))
+    equal(torch.linalg.householder_product, vectors, scales[..., :count])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_exponentials_of_matrices(dtype: torch.dtype) -> None:
+    """The exact exponential of a rotation by ``angle``, and of matrices of several norms."""
+    angle = torch.tensor([0.0, 0.1, 2.0, 500.0], dtype=torch.float64)
+    turn = angle[:, None, None] * torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
+    exact = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1).reshape(4, 2, 2)
+    (made,) = run(reading(torch.matrix_exp, turn.to(dtype)), turn.to(dtype))
+    accuracy = 1e-3 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(made.double(), exact, rtol=0, atol=accuracy)
+    equal(torch.matrix_exp, torch.empty(2, 0, 0))
+    x = torch.randn(3, 5, 5, dtype=torch.float64)
+    (made,) = run(reading(torch.matrix_exp, x), x)
+    torch.testing.assert_close(made, torch.matrix_exp(x), rtol=1e-12, atol=1e-12)

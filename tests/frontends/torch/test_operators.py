@@ -37,8 +37,17 @@ UNDEFINED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_str
 """Operators whose results may be anything."""
 UNSTABLE = {"topk": 1, "sort": 0}
 """Operators that leave open which of equal elements comes first, by the position of their argument dim."""
-NOTHING_TAKEN = ("as_strided.partial_views", "linalg.inv_ex")
-"""Operators of which graphwright takes no sample: all results of inv_ex are read, also the error number."""
+NOTHING_TAKEN = (
+    "as_strided.partial_views",
+    "linalg.inv_ex",
+    "linalg.eigh",
+    "linalg.lu_factor_ex",
+    "linalg.qr",
+    "linalg.svd",
+)
+"""Operators of which graphwright takes no sample: all results of inv_ex are read, also the error number.
+Factorizations are left to PyTorch; exported models compute them.
+"""
 
 
 def _name(info: Any) -> str:

@@ -21,7 +21,9 @@ from graphwright.frontends.torch.types import Unsupported
 
 
 class ComplexNodeReader(NodeReader):
-    """Reads complex tensors as pairs of real ones."""
+    """Reads complex tensors as pairs of real ones, and factorizations: nothing can be left to PyTorch."""
+
+    left_to_pytorch = frozenset()
 
     def _constant(self, tensor: torch.Tensor) -> Any:
         return complex_constant(tensor, self._builder) if tensor.is_complex() else super()._constant(tensor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import fx
@@ -59,6 +59,15 @@ _LOSE_DROPOUT = frozenset(
 """Operators whose decomposition leaves out their dropout."""
 _NOT_DECOMPOSED = _ACCEPT_MORE | _LOSE_DROPOUT
 _ROUNDINGS = frozenset({math.trunc, math.floor, math.ceil})
+FACTORIZATIONS = frozenset(
+    {
+        torch.ops.aten.linalg_qr.default,
+        torch.ops.aten._linalg_svd.default,
+        torch.ops.aten._linalg_eigh.default,
+        torch.ops.aten.linalg_lu_factor_ex.default,
+    }
+)
+"""Operators whose ops run in Python. PyTorch's LAPACK is as fast, and its vectors have eager mode's signs."""
 _FAULTS_OF_IMPORTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -71,6 +80,9 @@ class UnsupportedValue:
 
 class NodeReader:
     """Reads nodes one by one. ``results`` maps each node to a value, a tuple of values, a dim or a number."""
+
+    left_to_pytorch: ClassVar[frozenset[Any]] = FACTORIZATIONS
+    """Operators that are not read."""
 
     def __init__(
         self,
@@ -150,6 +162,8 @@ class NodeReader:
 
     def _computed(self, node: fx.Node) -> Any:
         """The results of an operator on tensors."""
+        if node.target in self.left_to_pytorch:
+            raise Unsupported("PyTorch computes it with LAPACK")
         try:
             return self._imported(node)
         except Unsupported as error:

@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.interfaces.bounded_form import BoundedForm
-from graphwright.ir.op import Array, Fact, Inference, OnnxImporter, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Inference, OnnxImporter, Op, Sample, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, BOOL, C64, F32, I64, STRING, DType, TensorType
@@ -140,6 +140,14 @@ def _import(i: OnnxImporter) -> Any:
     return results[: i.output_count]
 
 
+def _aten(i: AtenImporter) -> Any:
+    """PyTorch sorts the distinct slices on CPUs in any case."""
+    i.ignore("sorted", "return_inverse", "return_counts")
+    values, _, inverse, counts = i.emit(Unique(i.attr("dim")), i.input(0))
+    return values, inverse, counts
+
+
+Unique.aten = {"unique_dim": _aten}
 Unique.onnx = {("Unique", 11): _import}
 Unique.to_onnx = as_onnx("Unique", axis="axis", sorted="sorted")
 Unique.samples = (

@@ -1,0 +1,1 @@
+"""Factorizations of matrices. They run in Python, on NumPy's functions."""

@@ -169,6 +169,26 @@ def test_files_of_several_isas_have_different_names(tmp_path: Path) -> None:
     assert {"sigmoid_mul_1_v3.c", "sigmoid_mul_1_v4.c"} <= names
 
 
+def test_operands_are_as_long_as_kernels_read(tmp_path: Path) -> None:
+    """The merged axes of a product have a size of their own, which the axis of another operand decides."""
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[2, t, 16] x, float[16, 32] w, float[t, 32] c) => (float[2, t, 32] y)
+    <int64[1] zero = {0}, int64[1] half = {16}, int64[1] end = {32}, int64[1] last = {-1}> {
+        m = MatMul (x, w)
+        a = Slice (m, zero, half, last)
+        b = Slice (m, half, end, last)
+        n = Neg (b)
+        r = Concat <axis = -1> (n, a)
+        p = Mul (r, c)
+        y = Add (m, p)
+    }"""
+    gw.emit_sources(gw.compile(onnx.parser.parse_model(text)), tmp_path / "kernels")
+    script = ["sh", str(tmp_path / "kernels" / "build.sh")]
+    done = subprocess.run(script, timeout=120, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
 def test_hostile_names_stay_in_comments(tmp_path: Path) -> None:
     path = write_model(tmp_path / "model.onnx", HOSTILE, op="Sigmoid")
     gw.emit_sources(gw.compile(str(path)), tmp_path / "kernels")

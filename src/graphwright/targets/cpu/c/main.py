@@ -107,8 +107,13 @@ __attribute__((target("arch=x86-64"))) int main(int argc, char **argv) {
 _RUN = """\
     {{ /* {name} */
 @SIZES@
-        const int64_t grid = {grid}, elements[] = {{{elements}}}, size[] = {{{sizes}}};
+        const int64_t grid = {grid}, size[] = {{{sizes}}};
         const int floating[] = {{{floating}}};
+        int64_t elements[] = {{{elements}}};
+        double reach[{first} + {count}] = {{0}}; /* bytes; more than elements if a size depends on others */
+        {name}_extent(arg, 64, {count}, reach);
+        for (int i = 0; i < {count}; ++i)
+            elements[i] = (int64_t)fmax((double)elements[i], fabs(reach[{first} + i]) / (double)size[i]);
         void *buf[{count}], *check[{count}], *scratch = aligned_alloc(64, (size_t)({scratch} + 64) / 64 * 64);
         for (int i = 0; i < {count}; ++i) {{
             buf[i] = made_up(elements[i], size[i], floating[i]);
@@ -257,6 +262,7 @@ def _run(kernel: Kernel, grid: Dim, scratch: Dim, support: Support) -> str:
         grid=dim_text(grid, names),
         scratch=dim_text(scratch, names),
         elements=", ".join(dim_text(_span(buffer), names) for buffer in kernel.parameters),
+        first=FIRST,
         **_types(kernel),
     )
     support.dim(text)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .test_contrib import GROUPS, Array, normal, paired, tables
+from .contrib import GROUPS, Array, normal, paired, tables
 
 HEADS, GROUP_COUNT, FEATURES = 4, 2, 16
 TOTAL = 6

@@ -11,7 +11,7 @@ import pytest
 
 import graphwright as gw
 
-from .test_contrib import COMPILED, DOMAIN, REFERENCE, Array, by_runtime, normal, one_node, refused
+from .contrib import COMPILED, DOMAIN, REFERENCE, Array, by_runtime, normal, one_node, refused
 
 Feed = Sequence[Array | None]
 

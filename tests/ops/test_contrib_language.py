@@ -11,7 +11,7 @@ import pytest
 
 import graphwright as gw
 
-from .test_contrib import DOMAIN, REFERENCE, by_runtime, compare, normal, one_node, refused
+from .contrib import DOMAIN, REFERENCE, by_runtime, compare, normal, one_node, refused
 
 rng = np.random.default_rng(3)
 

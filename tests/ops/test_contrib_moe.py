@@ -10,7 +10,7 @@ import pytest
 
 import graphwright as gw
 
-from .test_contrib import COMPILED, REFERENCE, Array, by_runtime, normal, one_node, refused
+from .contrib import COMPILED, REFERENCE, Array, by_runtime, normal, one_node, refused
 
 BATCH, LENGTH, EXPERTS, HIDDEN, INNER, K = 2, 3, 4, 16, 32, 2
 TOKENS = BATCH * LENGTH

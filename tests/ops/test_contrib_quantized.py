@@ -9,7 +9,7 @@ import pytest
 
 import graphwright as gw
 
-from .test_contrib import DOMAIN, Array, by_runtime, one_node, paired, refused
+from .contrib import DOMAIN, Array, by_runtime, one_node, paired, refused
 
 rng = np.random.default_rng(11)
 SCALE, ZERO = np.float32(0.03), np.uint8(120)

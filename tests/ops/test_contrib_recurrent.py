@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .test_contrib import Array, compare, normal, refused
+from .contrib import Array, compare, normal, refused
 
 BATCH, TOKENS, QUERIES, HEADS, KEYS, VALUES = 2, 3, 2, 4, 5, 3
 RULES = ("linear", "gated", "delta", "gated_delta")

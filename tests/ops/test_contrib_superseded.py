@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 
-from .test_contrib import COMPILED, DOMAIN, REFERENCE, Array, by_runtime, compare, normal, refused
+from .contrib import COMPILED, DOMAIN, REFERENCE, Array, by_runtime, compare, normal, refused
 
 rng = np.random.default_rng(23)
 X = normal(2, 3, 5)

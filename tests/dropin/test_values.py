@@ -16,11 +16,6 @@ import graphwright.onnxruntime as ours
 from tests.dropin.support import F32, ROW, ROWS, built, copied, outcome, plain, same, sums
 
 
-@pytest.fixture(scope="module")
-def pair() -> dict[ModuleType, Any]:
-    return {engine: engine.InferenceSession(sums()) for engine in (ours, theirs)}
-
-
 def facts(value: Any) -> Any:
     names = ("data_type", "device_name", "element_type", "has_value", "is_tensor", "is_sparse_tensor")
     names += ("is_tensor_sequence", "shape", "tensor_size_in_bytes", "numpy", "__dlpack_device__")

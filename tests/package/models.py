@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
+import graphwright as gw
 from tests.onnx_models import onnx_model
 
 Array = np.ndarray[Any, Any]
@@ -65,3 +66,7 @@ class Classifier:
         logits = np.maximum(convolved, 0).mean((2, 3)) @ self.dense
         exponents = np.exp(logits - logits.max(-1, keepdims=True))
         return exponents / exponents.sum(-1, keepdims=True)
+
+    def check(self, model: gw.Model) -> None:
+        """Asserts that ``model`` computes the expected outputs of the example."""
+        np.testing.assert_allclose(model(self.x)[0], self.value(self.x), rtol=1e-4, atol=1e-6)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import graphwright as gw
@@ -53,10 +52,6 @@ def stranger(options: Options, tmp_path: Path) -> Options:
     return replace(options, key_dir=tmp_path / "k", cache_dir=tmp_path / "c", cc="/no/compiler")
 
 
-def check(model: gw.Model, classifier: Classifier) -> None:
-    np.testing.assert_allclose(model(classifier.x)[0], classifier.value(classifier.x), rtol=1e-4, atol=1e-6)
-
-
 # Trust
 
 
@@ -72,24 +67,24 @@ def test_keys_are_bytes_files_and_options(
     file = options.key_folder / "signing.key"
     if form in ("bytes", "file"):
         key = file.read_bytes() if form == "bytes" else file
-        check(gw.load(package_path, keys=[key], options=stranger), classifier)
+        classifier.check(gw.load(package_path, keys=[key], options=stranger))
         session = gw.SessionOptions()
         session.compile_options = stranger
         gw.InferenceSession(package_path, session, keys=[key])
     elif form == "option":
-        check(gw.load(package_path, options=replace(stranger, keys=(str(file),))), classifier)
+        classifier.check(gw.load(package_path, options=replace(stranger, keys=(str(file),))))
     else:
         monkeypatch.setenv("GRAPHWRIGHT_KEYS", f"{file}{os.pathsep}{file}")
         for name in ("key_dir", "cache_dir", "cc"):
             monkeypatch.setenv(f"GRAPHWRIGHT_{name.upper()}", str(getattr(stranger, name)))
-        check(gw.load(package_path), classifier)
+        classifier.check(gw.load(package_path))
         gw.InferenceSession(package_path)
 
 
 def test_trust_is_an_option(
     package_path: Path, stranger: Options, classifier: Classifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check(gw.load(package_path, options=replace(stranger, trust=True)), classifier)
+    classifier.check(gw.load(package_path, options=replace(stranger, trust=True)))
     with pytest.raises(gw.ToolchainError):
         gw.load(package_path, trust=False, options=replace(stranger, trust=True))
     for name in ("key_dir", "cache_dir", "cc"):
@@ -99,7 +94,7 @@ def test_trust_is_an_option(
     gw.InferenceSession(package_path, trust=True)
     monkeypatch.setenv("GRAPHWRIGHT_TRUST", "1")
     gw.InferenceSession(package_path)
-    check(gw.load(package_path), classifier)
+    classifier.check(gw.load(package_path))
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(KEY_BYTES - 1), bytes(5000)])
@@ -218,15 +213,15 @@ def test_without_cache_and_key_all_goes_on_with_one_warning_each(
     options = Options(key_dir=folder / "keys", cache_dir=folder / "cache")
     for _ in range(2):
         model = gw.compile(classifier.onnx(), options=options)
-    check(model, classifier)
+    classifier.check(model)
     cache, key = sorted(said())
     assert str(folder / "cache") in cache and "GRAPHWRIGHT_CACHE_DIR" in cache
     assert str(folder / "keys") in key and "GRAPHWRIGHT_KEY_DIR" in key
     model.save(tmp_path / "unsigned.om")
     assert "signature" not in members_of(tmp_path / "unsigned.om")
-    check(gw.load(tmp_path / "unsigned.om", trust=True, options=options), classifier)
+    classifier.check(gw.load(tmp_path / "unsigned.om", trust=True, options=options))
     assert said() == []
-    check(gw.load(tmp_path / "unsigned.om", options=options), classifier)
+    classifier.check(gw.load(tmp_path / "unsigned.om", options=options))
     assert ["at each start" in text for text in said()] == [True]
 
 
@@ -244,7 +239,7 @@ def test_compiling_continues_if_the_disk_fills_up(
     monkeypatch.setattr(PrivateFolder, "write", full)
     monkeypatch.setattr("graphwright.package.sign.os.link", full)
     options = Options(key_dir=tmp_path / "keys", cache_dir=tmp_path / "cache")
-    check(gw.compile(classifier.onnx(), options=options), classifier)
+    classifier.check(gw.compile(classifier.onnx(), options=options))
     assert len(said()) == 2
     assert list((tmp_path / "keys").iterdir()) == []
 
@@ -271,7 +266,7 @@ def test_compiling_works_without_a_home_folder(
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GRAPHWRIGHT_CACHE_DIR", "GRAPHWRIGHT_KEY_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(config.Path, "home", homeless)
-    check(gw.compile(classifier.onnx()), classifier)
+    classifier.check(gw.compile(classifier.onnx()))
     assert len(said()) == 2
 
 
@@ -283,7 +278,7 @@ def test_compilers_work_in_memory_if_the_disk_is_full(
 
     monkeypatch.setattr(tempfile, "gettempdir", full)
     options = Options(key_dir=tmp_path / "keys", cache_dir=tmp_path / "cache")
-    check(gw.compile(classifier.onnx(), options=options), classifier)
+    classifier.check(gw.compile(classifier.onnx(), options=options))
     monkeypatch.setattr("graphwright.support.temporary._IN_MEMORY", str(tmp_path / "nowhere"))
     with pytest.raises(gw.ToolchainError, match="TMPDIR"):
         gw.compile(classifier.onnx(), options=replace(options, cache_dir=tmp_path / "other"))

@@ -7,7 +7,6 @@ import stat
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import graphwright as gw
@@ -32,26 +31,22 @@ def no_compiler(stranger: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return replace(stranger, cc=str(tmp_path / "no-such-compiler"), cache_dir=tmp_path / "cache")
 
 
-def check(model: gw.Model, classifier: Classifier) -> None:
-    np.testing.assert_allclose(model(classifier.x)[0], classifier.value(classifier.x), rtol=1e-4, atol=1e-6)
-
-
 def test_own_build_runs_as_it_is(package_path: Path, options: Options, classifier: Classifier) -> None:
     loaded = gw.load(package_path, options=replace(options, cc="/no/compiler"))
-    check(loaded, classifier)
+    classifier.check(loaded)
 
 
 def test_package_that_a_given_key_signed_runs_as_it_is(
     package_path: Path, no_compiler: Options, classifier: Classifier, tmp_path: Path
 ) -> None:
     signed = rebuilt(package_path, tmp_path / "signed.om", {}, OTHER)
-    check(gw.load(signed, keys=[bytes(KEY_BYTES), OTHER], options=no_compiler), classifier)
+    classifier.check(gw.load(signed, keys=[bytes(KEY_BYTES), OTHER], options=no_compiler))
     with pytest.raises(gw.ToolchainError):
         gw.load(signed, keys=[bytes(KEY_BYTES)], options=no_compiler)
 
 
 def test_trust_runs_it_as_it_is(package_path: Path, no_compiler: Options, classifier: Classifier) -> None:
-    check(gw.load(package_path, trust=True, options=no_compiler), classifier)
+    classifier.check(gw.load(package_path, trust=True, options=no_compiler))
 
 
 @pytest.mark.parametrize("mmap", [False, True])
@@ -61,7 +56,7 @@ def test_an_untrusted_package_is_compiled_again(
     hostile = {n: b"never looked at" for n in members_of(package_path) if n.startswith(PROGRAM)}
     path = rebuilt(package_path, tmp_path / "hostile.om", hostile)
     assert hostile and read_package(path).main.executable is None
-    check(gw.load(path, options=stranger, mmap=mmap), classifier)
+    classifier.check(gw.load(path, options=stranger, mmap=mmap))
 
 
 @pytest.fixture
@@ -78,7 +73,7 @@ def of_another_version(package_path: Path, options: Options, tmp_path: Path) -> 
 def test_a_package_for_other_library_kernels_is_compiled_again(
     of_another_version: Path, options: Options, no_compiler: Options, classifier: Classifier
 ) -> None:
-    check(gw.load(of_another_version, options=options), classifier)
+    classifier.check(gw.load(of_another_version, options=options))
     with pytest.raises(gw.ToolchainError, match=r"another version.*graphwright\[toolchain\]"):
         gw.load(of_another_version, trust=True, options=no_compiler)
 

@@ -239,6 +239,10 @@ def load(
     )
 
 
+def numbers(n: int) -> np.ndarray:
+    return np.random.default_rng(n).standard_normal(n).astype(np.float32)
+
+
 def affine_chain(length: int, work: int = 0) -> TaskGraph:
     """y = x doubled plus task number, `length` times over, through two arena buffers that take turns."""
     b = Builder()

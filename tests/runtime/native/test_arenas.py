@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 
 from graphwright import _native
-from tests.runtime.native.handmade import affine_chain, affine_chain_value, load, wide, wide_value
+from tests.runtime.native.handmade import affine_chain, affine_chain_value, load, numbers, wide, wide_value
 
 SIZES = (3, 1000, 70_000, 400_000, 17)
-
-
-def numbers(n: int) -> np.ndarray:
-    return np.random.default_rng(n).standard_normal(n).astype(np.float32)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

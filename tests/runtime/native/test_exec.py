@@ -22,16 +22,20 @@ from graphwright.low_ir.tasks import (
 )
 from graphwright.runtime.events.recording import Recording
 from graphwright.runtime.events.task_calls import task_calls
-from tests.runtime.native.handmade import Builder, affine_chain, affine_chain_value, load, wide, wide_value
+from tests.runtime.native.handmade import (
+    Builder,
+    affine_chain,
+    affine_chain_value,
+    load,
+    numbers,
+    wide,
+    wide_value,
+)
 from tests.threads import in_threads
 
 THREADS = (1, 2, 3)
 HEAVY = 1_000_000
 """Nanoseconds that make the executor hand out chunks and wake threads."""
-
-
-def numbers(n: int) -> np.ndarray:
-    return np.random.default_rng(n).standard_normal(n).astype(np.float32)
 
 
 @pytest.mark.parametrize("threads", THREADS)

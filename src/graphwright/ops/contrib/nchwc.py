@@ -21,7 +21,7 @@ from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.nn.average_pool import AveragePool
+from graphwright.ops.nn.average_pool import AveragePool, average_pool_of
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.global_pool import GlobalAveragePool, GlobalMaxPool
 from graphwright.ops.nn.max_pool import MaxPool
@@ -81,10 +81,6 @@ def _pooled(make_op: Callable[[Importer], Op]) -> Import:
     return lambda i: i.emit(make_op(i), i.input(0))
 
 
-def _average_pool(i: Importer) -> Op:
-    return AveragePool(**import_pool(i), include_pads=bool(i.attr("count_include_pad", 0)))
-
-
 def _register(cls: type[Op], **imports: Import) -> None:
     cls.onnx = {**cls.onnx, **{(name, 1, DOMAIN): ranked(convert) for name, convert in imports.items()}}
 
@@ -94,7 +90,7 @@ _register(Slice, ReorderOutput=_import_reorder_output)
 _register(Identity, Reshape=lambda i: i.input(0))  # to and from [N, C / block, H, W, block]
 _register(Conv, Conv=_import_conv)
 _register(MaxPool, MaxPool=_pooled(lambda i: MaxPool(**import_pool(i))))
-_register(AveragePool, AveragePool=_pooled(_average_pool))
+_register(AveragePool, AveragePool=_pooled(average_pool_of))
 _register(GlobalMaxPool, GlobalMaxPool=_pooled(lambda i: GlobalMaxPool()))
 _register(GlobalAveragePool, GlobalAveragePool=_pooled(lambda i: GlobalAveragePool()))
 _register(Resize, Upsample=_import_upsample)

@@ -30,7 +30,7 @@ from graphwright.ops.core.unary import Sigmoid
 from graphwright.ops.core.where import Where
 from graphwright.ops.nn.activations import LeakyRelu
 from graphwright.ops.nn.attention import ScaledDotProductAttention
-from graphwright.ops.nn.average_pool import AveragePool
+from graphwright.ops.nn.average_pool import average_pool_of
 from graphwright.ops.nn.global_pool import GlobalAveragePool
 from graphwright.ops.nn.lstm import LSTM
 from graphwright.ops.nn.max_pool import MaxPool
@@ -97,10 +97,6 @@ def _pooled(make_op: Callable[[Importer], Op]) -> Callable[[Importer, Value], Va
         return y
 
     return convert
-
-
-def _average_pool(i: Importer) -> Op:
-    return AveragePool(**import_pool(i), include_pads=bool(i.attr("count_include_pad", 0)))
 
 
 def _import_conv(i: Importer) -> Any:
@@ -272,7 +268,7 @@ contribute(
     QLinearLeakyRelu=_unary(lambda i, x: i.emit(LeakyRelu(float(i.attr("alpha", 0.01))), x)),
     QLinearSoftmax=_unary(_softmax),
     QLinearReduceMean=_unary(_reduce_mean),
-    QLinearAveragePool=ranked(_unary(_pooled(_average_pool))),
+    QLinearAveragePool=ranked(_unary(_pooled(average_pool_of))),
     QLinearGlobalAveragePool=ranked(_unary(_pooled(lambda i: GlobalAveragePool()))),
     QLinearConcat=_import_concat,
     QLinearWhere=_import_where,

@@ -62,12 +62,12 @@ class AveragePool(BlockedPool, Pool):
         return np.asarray(((taps >= low) & (taps < high)).sum(1))
 
 
-def _import(i: Importer) -> Any:
-    pool = AveragePool(**import_pool(i), include_pads=bool(i.attr("count_include_pad", 0)))
-    return i.emit(pool, i.input(0))
+def average_pool_of(i: Importer) -> AveragePool:
+    """The op of a source node."""
+    return AveragePool(**import_pool(i), include_pads=bool(i.attr("count_include_pad", 0)))
 
 
-AveragePool.onnx = {("AveragePool", 1): _import}
+AveragePool.onnx = {("AveragePool", 1): lambda i: i.emit(average_pool_of(i), i.input(0))}
 _as_pool = as_onnx("AveragePool", POOL_ATTRIBUTES, count_include_pad="include_pads")
 
 

@@ -476,3 +476,16 @@ def test_zero_tensors_without_memory() -> None:
     zero = torch._efficientzerotensor((300, 40))
     for given in (torch.randn(300, 40), zero, zero):
         close(function(given), given * 2 + 1)
+
+
+def test_batches_of_gradients() -> None:
+    """A Jacobian from one call of autograd, which vectorizes the compiled backward graph."""
+    x, weight = torch.randn(3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (weight.t() @ (x * x.sum())).sin()
+
+    def jacobians(y: torch.Tensor) -> Any:
+        return torch.autograd.grad(y, (x, weight), torch.eye(3), is_grads_batched=True)
+
+    close(jacobians(compiled(function)(x)), jacobians(function(x)))

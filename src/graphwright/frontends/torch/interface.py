@@ -56,6 +56,11 @@ class Input:
             target.copy_(source)
 
 
+def _detached(tensor: torch.Tensor) -> torch.Tensor:
+    """``tensor`` as no view to autograd; batches of gradients, which cannot be detached, as they are."""
+    return tensor.detach() if torch._C._has_storage(tensor) else tensor
+
+
 @dataclass(frozen=True)
 class Argument:
     """A result of a graph that is one of its arguments."""
@@ -110,7 +115,7 @@ class Interface:
         return [
             self._computed(each.plain, arguments)
             if each.order is None
-            else next(left).permute(each.output_axes).detach()
+            else _detached(next(left).permute(each.output_axes))
             for each in self.outputs
         ]
 

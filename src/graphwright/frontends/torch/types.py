@@ -94,11 +94,9 @@ def type_from(tensor: torch.Tensor) -> TensorType:
 
 def has_elements(tensor: torch.Tensor) -> bool:
     """Whether ``tensor`` has elements in memory. Fake tensors, zero tensors, tensors in functorch transforms,
-    and tensors that are not strided do not.
+    batches of gradients, and tensors that are not strided do not.
     """
-    if isinstance(tensor, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        return False
-    if tensor._is_zerotensor():
+    if isinstance(tensor, FakeTensor) or not torch._C._has_storage(tensor) or tensor._is_zerotensor():
         return False
     return tensor.layout == torch.strided and tensor.device.type == "cpu"
 

@@ -116,7 +116,7 @@ def _unsqueeze_after_batch(i: Importer, x: Value, count: int) -> Value:
     return result
 
 
-def _bias(i: Importer, mask: Value | None, given: Value | None, batch: Dim, keys: Dim) -> Value | None:
+def bias_of(i: Importer, mask: Value | None, given: Value | None, batch: Dim, keys: Dim) -> Value | None:
     """The f32 bias that is added to the scores; None if there is none."""
     bias = None if given is None else wide(i, given)
     if mask is None:
@@ -126,7 +126,7 @@ def _bias(i: Importer, mask: Value | None, given: Value | None, batch: Dim, keys
     return masked if bias is None else i.emit(Add(), masked, bias)
 
 
-def _settings(i: Importer, past: Dim) -> ScaledDotProductAttention:
+def settings_of(i: Importer, past: Dim) -> ScaledDotProductAttention:
     causal = bool(i.attr("unidirectional", 0))
     return ScaledDotProductAttention(float(i.attr("scale", 0.0)), causal=causal, offset=past if causal else 0)
 
@@ -169,14 +169,14 @@ def import_attention(i: OnnxImporter) -> Any:
         past_rows = past.type.dims[3]
         caches = [i.emit(Squeeze((0,)), part) for part in i.emit(Split(2, 0, (1, 1)), past)]
         k, v = (_append_to_cache(i, cache, part) for cache, part in zip(caches, (k, v), strict=True))
-    score_bias = _bias(i, i.optional(3), i.optional(5), x.type.dims[0], k.rows)
-    y = attention(i, q, k, v, score_bias, _settings(i, past_rows))
+    score_bias = bias_of(i, i.optional(3), i.optional(5), x.type.dims[0], k.rows)
+    y = attention(i, q, k, v, score_bias, settings_of(i, past_rows))
     if i.output_count == 1:
         return y
     return y, i.emit(Concat(0), *(i.emit(Unsqueeze((0,)), part.canonical(i)) for part in (k, v)))
 
 
-def _import_multi_head(i: OnnxImporter) -> Any:
+def import_multi_head(i: OnnxImporter) -> Any:
     """MultiHeadAttention: queries, keys and values are separate tensors, or keys and values are packed in
     one, or all three are; or keys and values are [B, N, T, H] from an encoder.
     """
@@ -187,11 +187,11 @@ def _import_multi_head(i: OnnxImporter) -> Any:
         )
     heads, past_key, past_value = int(i.required_attr("num_heads")), i.optional(6), i.optional(7)
     q, k, v = _unpacked(i, heads)
-    q, k, v = _biased(i, (q, k, v), heads)
+    q, k, v = biased(i, (q, k, v), heads)
     past_rows: Dim = 0 if past_key is None else past_key.type.dims[2]
-    settings, equal_lengths = _settings(i, past_rows), q.rows == k.rows
+    settings, equal_lengths = settings_of(i, past_rows), q.rows == k.rows
     k, v = _append_to_cache(i, past_key, k), _append_to_cache(i, past_value, v)
-    bias = _bias(i, i.optional(4), i.optional(5), q.value.type.dims[0], k.rows)
+    bias = bias_of(i, i.optional(4), i.optional(5), q.value.type.dims[0], k.rows)
     if settings.causal and not equal_lengths:
         settings = replace(settings, causal=False, offset=0)
         causal = _causal_bias(i, q.rows, past_rows, k.rows)
@@ -235,7 +235,7 @@ def _unpacked(i: Importer, heads: int) -> tuple[Heads, Heads, Heads]:
     return q, split_heads(i, key, heads), split_heads(i, value, heads)
 
 
-def _biased(i: Importer, parts: tuple[Heads, Heads, Heads], heads: int) -> tuple[Heads, Heads, Heads]:
+def biased(i: Importer, parts: tuple[Heads, Heads, Heads], heads: int) -> tuple[Heads, Heads, Heads]:
     """Adds the bias of the projections. Keys and values [B, N, T, H] already include it."""
     bias = i.optional(3)
     if bias is None:
@@ -252,5 +252,5 @@ def _biased(i: Importer, parts: tuple[Heads, Heads, Heads], heads: int) -> tuple
 contribute(
     ScaledDotProductAttention,
     Attention=ranked(import_attention),
-    MultiHeadAttention=ranked(_import_multi_head),
+    MultiHeadAttention=ranked(import_multi_head),
 )

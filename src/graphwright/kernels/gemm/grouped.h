@@ -17,12 +17,6 @@ struct stored {
 typedef int32_t product_fn(const struct gemm *g, void *const *buf, const int64_t *arg, int64_t column,
                            float *scratch);
 
-/* The number of units of the grid of a product. */
-static int64_t units_of(const struct gemm *g) {
-    const int64_t tiles = ceildiv(g->s.m, MR), others = ceildiv(ceildiv(g->s.n, NR), UNIT_PANELS);
-    return others * row_parts(ceildiv(tiles, BLOCK_TILES), tiles, others);
-}
-
 /* Where group i ends, if it begins at `begin`. */
 static int64_t end_of(void *const *buf, const struct grouped_args *own, int64_t i, int64_t begin) {
     const void *ends = buf[GROUPED_ENDS];

@@ -226,14 +226,23 @@ _Static_assert((2 * PART_TILES - 1) * MR >= FEW_ROWS, "few rows are one part");
 
 typedef int32_t block_fn(const struct gemm *g, const struct block *o, float *scratch);
 
+/* The number of parts of the rows of a product, each of which has n_units units. */
+GW_INLINE int64_t m_parts_of(const struct gemm *g, int64_t tiles, int64_t n_units) {
+    return row_parts(ceildiv(tiles, BLOCK_TILES), tiles, g->s.batch0 * g->s.batch1 * n_units);
+}
+
+/* The number of units of the grid of a product. */
+static int64_t units_of(const struct gemm *g) {
+    const int64_t n_units = ceildiv(ceildiv(g->s.n, NR), UNIT_PANELS);
+    return g->s.batch0 * g->s.batch1 * n_units * m_parts_of(g, ceildiv(g->s.m, MR), n_units);
+}
+
 /* Runs units [begin, end) of the grid in blocks. at_once: units that share rows form one block, however many
  * they are. */
 static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float *scratch, block_fn *run,
                          int at_once) {
     const int64_t tiles = ceildiv(g->s.m, MR), panels = ceildiv(g->s.n, NR);
-    const int64_t n_units = ceildiv(panels, UNIT_PANELS);
-    const int64_t m_parts =
-        row_parts(ceildiv(tiles, BLOCK_TILES), tiles, g->s.batch0 * g->s.batch1 * n_units);
+    const int64_t n_units = ceildiv(panels, UNIT_PANELS), m_parts = m_parts_of(g, tiles, n_units);
     const int64_t most = (g->s.k > K_BLOCK ? RUN_PANELS : GROUP_PANELS) / UNIT_PANELS / results_of(g);
     const int64_t group = at_once ? n_units : most;
     while (begin < end) {

@@ -11,7 +11,7 @@ from onnx import numpy_helper, parser
 
 from graphwright.autofusion.autofuse import Request, autofuse
 from graphwright.export.onnx import save_model
-from tests.autofusion.test_library import with_library
+from tests.autofusion.sessions import with_library
 from tests.export.peers import session
 
 WIDTH, HEADS, LONGEST = 32, 4, 16

@@ -28,6 +28,7 @@ from graphwright.tools import graph_autofusion
 from graphwright.tools.graph_autofusion import app
 from graphwright.tools.measuring.bench import Ratio
 from graphwright.tools.measuring.library_measurement import measure_programs, slower_programs
+from tests.autofusion.sessions import with_library
 from tests.export.peers import session
 
 RNG = np.random.default_rng(0)
@@ -83,18 +84,6 @@ def write(fused: Autofused, path: Path) -> None:
     assert fused.operator_library is not None
     with open(path, "wb") as file:
         fused.operator_library.write(file)
-
-
-def with_library(
-    model: Autofused | Path, library: Path, threads: int = 1, profile: str = ""
-) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = threads, 4
-    if profile:
-        options.enable_profiling, options.profile_file_prefix = True, profile
-    options.register_custom_ops_library(str(library))
-    content = str(model) if isinstance(model, Path) else model.model.with_weights().SerializeToString()
-    return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 def feeds(n: int, k: int) -> dict[str, np.ndarray]:

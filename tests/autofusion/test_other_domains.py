@@ -16,7 +16,7 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.builtin.foreign import Foreign
 from graphwright.ir.graph import Graph, Module
 from graphwright.tools.graph_autofusion import app
-from tests.autofusion.test_library import with_library
+from tests.autofusion.sessions import with_library
 from tests.export.peers import session
 
 WIDTH = 24

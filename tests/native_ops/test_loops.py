@@ -11,8 +11,22 @@ import numpy as np
 import pytest
 
 from tests.executables import host_program
-from tests.ops.loops import GOES_ON, NUMBER, body, by_us, compiled, const, info, model, node
-from tests.ops.test_loop import accumulating, growing, normal, scanning, unsqueezing
+from tests.ops.loops import (
+    GOES_ON,
+    NUMBER,
+    accumulating,
+    body,
+    by_us,
+    compiled,
+    const,
+    growing,
+    info,
+    model,
+    node,
+    normal,
+    scanning,
+    unsqueezing,
+)
 
 from .loops import compare, copies_in_loops, loops_of, native, results
 

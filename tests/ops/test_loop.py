@@ -21,31 +21,23 @@ from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
 from graphwright.runtime.executor import RunError
 
-from .loops import GOES_ON, NUMBER, body, by_us, compare, compiled, const, info, model, node
-
-RNG = np.random.default_rng(0)
-
-
-def normal(*shape: int) -> np.ndarray[Any, Any]:
-    return RNG.standard_normal(shape).astype(np.float32)
-
-
-def accumulating(trips: int | str | None, shape: Any, step: str = "Add", *, conditional: bool = False) -> Any:
-    """``h = step(h, x)``, of which each is scanned; with a condition until the sum of h is 10 or more.
-
-    ``trips`` is ``fed`` where an input tells it.
-    """
-    nodes = [
-        node(step, "h x", "g"),
-        node("Identity", "g", "s"),
-        node("ReduceSum", "g", "total", keepdims=0),
-        node("Less", "total ten", "go") if conditional else node("Identity", "on", "go"),
-    ]
-    inner = body(nodes, [NUMBER, GOES_ON, info("h", None)], ["go", "g", "s"], [const("ten", 10.0)])
-    trip = [] if trips is None or isinstance(trips, str) else [const("T", trips, np.asarray(trips).dtype)]
-    loop = node("Loop", f"{'_' if trips is None else 'T'} yes h0", "y ys", body=inner)
-    inputs = [info("h0", shape), info("x", shape), *[info("T", (), np.int64)] * isinstance(trips, str)]
-    return model([loop], inputs, ["y", "ys"], [*trip, const("yes", True, bool)])
+from .loops import (
+    GOES_ON,
+    NUMBER,
+    accumulating,
+    body,
+    by_us,
+    compare,
+    compiled,
+    const,
+    growing,
+    info,
+    model,
+    node,
+    normal,
+    scanning,
+    unsqueezing,
+)
 
 
 @pytest.mark.parametrize("trips", [1, 2, 7])
@@ -72,15 +64,6 @@ def test_a_condition_ends_a_loop_early(trips: int | None) -> None:
     assert len(ys) == runs
 
 
-def growing() -> Any:
-    """``h = concat(h, x)``: a size that runs change."""
-    nodes = [node("Identity", "on", "go"), node("Concat", "h x", "g", axis=0)]
-    inner = body(nodes, [NUMBER, GOES_ON, info("h", ("k", 3))], ["go", "g"])
-    loop = node("Loop", "T _ h0", "y", body=inner)
-    inputs = [info("T", (), np.int64), info("h0", ("N", 3)), info("x", (2, 3))]
-    return model([loop], inputs, ["y"])
-
-
 def test_a_size_that_iterations_change_is_dynamic() -> None:
     made = compiled(growing())
     (output,) = made.outputs
@@ -95,14 +78,6 @@ def test_a_size_that_iterations_change_is_dynamic() -> None:
 def test_sizes_that_iterations_keep_are_known_after_the_loop() -> None:
     made = compiled(accumulating(4, ("N", 3)))
     assert [list(o.shape) for o in made.outputs] == [["N", 3], [4, "N", 3]]
-
-
-def unsqueezing() -> Any:
-    """``h = unsqueeze(h)``: a rank that runs change."""
-    nodes = [node("Identity", "on", "go"), node("Unsqueeze", "h axes", "g")]
-    inner = body(nodes, [NUMBER, GOES_ON, info("h", None)], ["go", "g"], [const("axes", [0], np.int64)])
-    loop = node("Loop", "T _ h0", "y", body=inner)
-    return model([loop], [info("T", (), np.int64), info("h0", (3,))], ["y"])
 
 
 def test_a_rank_that_runs_change_is_unknown() -> None:
@@ -277,28 +252,6 @@ def test_nested_loops() -> None:
     y, ys = compare(proto, {"h0": h, "x": x})
     np.testing.assert_allclose(ys, [h + n * x for n in (0, 1, 3, 6, 10)], rtol=1e-5)
     np.testing.assert_array_equal(y, ys[-1])
-
-
-def scanning(
-    axes: Any = None, flags: Any = None, out_axis: int = 0, out_flag: int = 0, length: Any = 4
-) -> Any:
-    """A running sum of x * w, two scan inputs of which one may be read along another axis."""
-    nodes = [node("Mul", "a b", "p"), node("Add", "s p", "t"), node("Identity", "t", "u")]
-    inner = body(nodes, [info("s", (3,)), info("a", (3,)), info("b", (3,))], ["t", "u"])
-    shapes = [[3], [3]]
-    for shape, axis in zip(shapes, axes or (0, 0), strict=True):
-        shape.insert(axis, length)
-    given: dict[str, Any] = {"num_scan_inputs": 2, "body": inner}
-    if axes:
-        given["scan_input_axes"] = axes
-    if flags:
-        given["scan_input_directions"] = flags
-    given |= {"scan_output_axes": [out_axis], "scan_output_directions": [out_flag]}
-    return model(
-        [node("Scan", "s0 x w", "y ys", **given)],
-        [info("s0", (3,)), info("x", shapes[0]), info("w", shapes[1])],
-        ["y", "ys"],
-    )
 
 
 @pytest.mark.parametrize("out", [(0, 0), (1, 0), (0, 1), (-1, 1)])

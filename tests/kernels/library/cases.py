@@ -12,6 +12,7 @@ import pytest
 from tests.kernels.library.harness import RUNNABLE, guarded
 
 AnyArray = npt.NDArray[Any]
+BYTES = (np.uint8, np.int8)
 each_isa = pytest.mark.parametrize("isa", RUNNABLE, ids=[isa.name for isa in RUNNABLE])
 
 
@@ -38,3 +39,7 @@ def chunkings(grid: int) -> list[list[tuple[int, int]]]:
         [(singles, grid), *((i, i + 1) for i in reversed(range(singles)))],
         list(pairwise(cuts)),
     ]
+
+
+def random_bytes(rng: np.random.Generator, dtype: Any, *shape: int) -> Any:
+    return rng.integers(0, 256, shape).astype(np.uint8).view(dtype)

@@ -12,9 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from graphwright.kernels.byte_conv import byte_conv, byte_interleave
 from graphwright.targets.cpu.isa import Isa
-from tests.kernels.library.cases import chunkings, each_isa, guard
+from tests.kernels.library.cases import BYTES, chunkings, each_isa, guard, random_bytes
 from tests.kernels.library.harness import call, hook, load
-from tests.kernels.library.test_byte_gemm import BYTES, random_bytes
 
 
 def expected_sums(x: Any, w: Any, groups: int, stride: int, pad: int, dilation: int) -> Any:

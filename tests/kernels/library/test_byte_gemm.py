@@ -13,16 +13,11 @@ from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.gemm import byte_gemm
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
-from tests.kernels.library.cases import chunkings, each_isa, guard
+from tests.kernels.library.cases import BYTES, chunkings, each_isa, guard, random_bytes
 from tests.kernels.library.harness import call, hook, load
 
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 47, 48, 49, 97, 131]))
 DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([63, 64, 65, 127, 257, 1030]))
-BYTES = (np.uint8, np.int8)
-
-
-def random_bytes(rng: np.random.Generator, dtype: Any, *shape: int) -> Any:
-    return rng.integers(0, 256, shape).astype(np.uint8).view(dtype)
 
 
 class Product:

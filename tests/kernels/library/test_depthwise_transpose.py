@@ -14,7 +14,7 @@ from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import each_isa, guard
 from tests.kernels.library.harness import call, hook, load
-from tests.kernels.library.test_conv_transpose import (
+from tests.kernels.library.transposed import (
     SMALL,
     assert_hook_gets_each_output_once,
     cases,

@@ -17,7 +17,7 @@ from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, each_isa, guard
 from tests.kernels.library.harness import call, hook, load
-from tests.kernels.library.test_conv_transpose import (
+from tests.kernels.library.transposed import (
     F32,
     SMALL,
     assert_hook_gets_each_output_once,

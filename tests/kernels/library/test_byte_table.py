@@ -24,7 +24,7 @@ def test_each_byte_is_looked_up(isa: Isa, symbol: str, count: int, seed: int, at
     table = guard(rng.integers(0, 256, 256).astype(np.uint8), at_end=at_end)
     x = guard(rng.integers(0, 256, count).astype(np.uint8), at_end=at_end)
     y = guard(np.zeros(count, np.uint8), at_end=at_end)
-    kernel, grid = load(byte_table, isa)[symbol], byte_table.grid(count)
+    kernel, grid = load(byte_table, isa)[symbol], byte_table.ByteTableCall(count).grid
     for chunks in chunkings(grid):
         y[...] = 0
         assert call(kernel, [x, table, y], (count,), grid, 0, chunks=chunks) == 0

@@ -6,9 +6,8 @@ from graphwright.ir.graph import Node
 from graphwright.ir.symbols import product
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.launch import Launch
+from graphwright.kernels.launch import Launch, launch_of
 from graphwright.kernels.movement import byte_table
-from graphwright.kernels.ref import KernelRef
 from graphwright.ops.quantized.byte_table import ByteTable
 
 
@@ -16,8 +15,6 @@ from graphwright.ops.quantized.byte_table import ByteTable
 def look_up(node: Node[ByteTable], context: Context) -> Launch:
     """Looks up each byte."""
     x, table, y = node.operand(0), node.operand(1), node.output
-    count = product(x.type.dims)
-    work = byte_table.work_ns(context.isa, count)
-    operands = byte_table.ABI.ordered(x=x, table=table, y=y)
-    ref = KernelRef(byte_table.SYMBOL)
-    return Launch(ref, operands, (2,), (count,), byte_table.grid(count), work=work)
+    call = byte_table.ByteTableCall(product(x.type.dims))
+    operands, writes = byte_table.ABI.ordered(x=x, table=table, y=y), byte_table.ABI.positions("y")
+    return launch_of(call, byte_table.SYMBOL, operands, writes, context.isa)

@@ -13,7 +13,7 @@ import typer
 from graphwright.ir.names import terminal
 from graphwright.support.spelling import did_you_mean
 from graphwright.tools.arguments import Version
-from graphwright.tools.command import Group
+from graphwright.tools.command_classes import Group
 from graphwright.tools.console import say
 from graphwright.tools.exit_status import end_with
 

@@ -32,7 +32,7 @@ from graphwright.tools.arguments import (
     require_folder,
     require_new_folder,
 )
-from graphwright.tools.command import Command
+from graphwright.tools.command_classes import Command
 from graphwright.tools.console import bytes_text, note, progress
 from graphwright.tools.exit_status import end_with
 from graphwright.tools.feeds import make_feeds

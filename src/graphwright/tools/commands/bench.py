@@ -23,7 +23,7 @@ from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import parse_constants, require_folder
 from graphwright.tools.check import all_feeds
-from graphwright.tools.command import Command
+from graphwright.tools.command_classes import Command
 from graphwright.tools.console import bytes_text, duration_text, note, progress, say, table
 from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.machine import machine, versions

@@ -11,7 +11,7 @@ from graphwright.targets.cpu.cache import KernelCache, key_of
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.toolchain import find_toolchain
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.command import Command, Group
+from graphwright.tools.command_classes import Command, Group
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.flags import with_options
 from graphwright.tools.models import CompileFlags, is_package

@@ -18,7 +18,7 @@ from graphwright.support.whole_file import whole_file
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.rates import Core
 from graphwright.targets.cpu.toolchain import find_toolchain
-from graphwright.tools.command import Command
+from graphwright.tools.command_classes import Command
 from graphwright.tools.console import note, progress, say, table
 from graphwright.tools.flags import with_options_of
 

@@ -30,7 +30,7 @@ from graphwright.tools.check import (
     reference_outputs,
     rounding_tolerance,
 )
-from graphwright.tools.command import Command
+from graphwright.tools.command_classes import Command
 from graphwright.tools.console import note, say, table
 from graphwright.tools.feeds import shapes_of
 from graphwright.tools.flags import with_options

@@ -18,7 +18,7 @@ from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import States, require_folder, require_new_folder
-from graphwright.tools.command import Command
+from graphwright.tools.command_classes import Command
 from graphwright.tools.console import bytes_text, note
 from graphwright.tools.flags import STANDARD_INPUT, FlagGroup, with_options
 from graphwright.tools.gear_flags import GearFlags

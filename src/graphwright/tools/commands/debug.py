@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from graphwright.tools.command import Command, Group
+from graphwright.tools.command_classes import Command, Group
 from graphwright.tools.commands.debug_bisect import bisect
 from graphwright.tools.commands.debug_compare import compare
 from graphwright.tools.commands.debug_nan import nan

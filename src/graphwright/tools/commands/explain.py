@@ -17,7 +17,7 @@ from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import AsJson, Feeds, NewModel, require_folder
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.command import Command
+from graphwright.tools.command_classes import Command
 from graphwright.tools.console import note, say
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.flags import FlagGroup, with_options

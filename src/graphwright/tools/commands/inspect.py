@@ -32,7 +32,7 @@ from graphwright.runtime.model import Model
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import Sizes
-from graphwright.tools.command import Command
+from graphwright.tools.command_classes import Command
 from graphwright.tools.console import say
 from graphwright.tools.feeds import input_sizes
 from graphwright.tools.flags import FlagGroup, with_options

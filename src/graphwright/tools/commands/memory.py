@@ -21,7 +21,7 @@ from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import AsJson, Sizes, require_folder
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.command import Command
+from graphwright.tools.command_classes import Command
 from graphwright.tools.console import bytes_text, note, paragraph, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.flags import FlagGroup, with_options

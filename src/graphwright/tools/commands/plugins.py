@@ -18,7 +18,7 @@ from graphwright.ir.text import print_op
 from graphwright.kernels.candidates.context import Candidate
 from graphwright.kernels.candidates.registry import registered_candidates
 from graphwright.passes.plugin_passes import PluginPass, Point, registered_passes
-from graphwright.tools.command import Command
+from graphwright.tools.command_classes import Command
 from graphwright.tools.console import note, say, table
 from graphwright.tools.flags import with_options
 from graphwright.tools.samples import SampleResult, run_samples

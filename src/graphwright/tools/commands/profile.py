@@ -14,7 +14,7 @@ from graphwright.profiling.profile import Profile
 from graphwright.records import dataclass
 from graphwright.tools.arguments import EntryName, require_folder
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.command import Command
+from graphwright.tools.command_classes import Command
 from graphwright.tools.console import note, progress, say
 from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.models import entry_of

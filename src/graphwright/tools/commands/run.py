@@ -13,7 +13,7 @@ from graphwright.errors import Diagnostic, FeedError
 from graphwright.tools.arguments import Feeds, Seed, require_folder
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import described, write_json, write_npy, write_npz
-from graphwright.tools.command import Command
+from graphwright.tools.command_classes import Command
 from graphwright.tools.console import note, table
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.flags import with_options

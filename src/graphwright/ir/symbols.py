@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 
+from graphwright.ir.algebra.atoms import Atom, Function, Symbol
 from graphwright.ir.algebra.bounds import Range, bounds
 from graphwright.ir.algebra.constraints import RELATIONS, Constraint, lower_bound
 from graphwright.ir.algebra.equalities import follows
 from graphwright.ir.algebra.expressions import (
     MAX_TERMS,
-    Atom,
     Dim,
     Expr,
-    Function,
-    Symbol,
     SymbolError,
     atoms,
     ceildiv,
@@ -27,6 +25,7 @@ from graphwright.ir.algebra.expressions import (
     symbol,
 )
 from graphwright.ir.algebra.parse import parse_constraint, parse_dim
+from graphwright.ir.algebra.piecewise import always_equal, one_together
 from graphwright.ir.algebra.substitution import evaluate, substitute
 from graphwright.records import dataclass, field, replace
 
@@ -51,6 +50,7 @@ __all__ = [
     "mod",
     "names_in",
     "numbers",
+    "one_together",
     "parse_constraint",
     "parse_dim",
     "product",
@@ -139,7 +139,7 @@ class SymbolTable:
 
     def proves_equal(self, a: Dim, b: Dim) -> bool:
         """Whether ``a == b`` for all sizes, or as a consequence of required or assumed equalities."""
-        if a == b:
+        if a == b or always_equal(a, b):
             return True
         equalities = [c for c in (*self.constraints, *self.guards) if c.relation == "=="]
         return bool(equalities) and follows(a, b, equalities)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphwright.export.onnx.scope import Scope
-from graphwright.ir.algebra.expressions import Atom, Function, Symbol
+from graphwright.ir.algebra.atoms import Atom, Function, Symbol
 from graphwright.ir.op import Array
 from graphwright.ir.op.exporter import CannotExport
 from graphwright.ir.symbols import Dim, Expr, symbol

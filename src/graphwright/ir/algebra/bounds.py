@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from graphwright.ir.algebra.expressions import Atom, Dim, Symbol, terms_of
+from graphwright.ir.algebra.atoms import Atom, Symbol
+from graphwright.ir.algebra.expressions import Dim, terms_of
 from graphwright.records import dataclass
 
 LOWEST = -(2**63)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from graphwright.ir.algebra.expressions import Dim, Symbol, SymbolError, names_in, terms_of
+from graphwright.ir.algebra.atoms import Symbol
+from graphwright.ir.algebra.expressions import Dim, SymbolError, names_in, terms_of
 from graphwright.ir.algebra.substitution import evaluate
 from graphwright.records import dataclass, field
 

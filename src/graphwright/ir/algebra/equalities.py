@@ -6,33 +6,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import gcd
 
+from graphwright.ir.algebra.atoms import Monomial, Symbol
 from graphwright.ir.algebra.constraints import Constraint
-from graphwright.ir.algebra.expressions import (
-    Dim,
-    Expr,
-    Monomial,
-    Symbol,
-    SymbolError,
-    floordiv,
-    names_in,
-    terms_of,
-)
+from graphwright.ir.algebra.expressions import Dim, Expr, SymbolError, floordiv, names_in, terms_of
 from graphwright.ir.algebra.substitution import substitute
 from graphwright.records import dataclass
 
 
 def follows(a: Dim, b: Dim, equalities: Iterable[Constraint]) -> bool:
-    """Whether ``a == b`` follows from ``equalities``, by Gaussian elimination over the
+    """Whether ``a == b`` follows from ``equalities``: by a chain of them, or by Gaussian elimination over the
     integers.
 
     An equality that can be solved for a symbol substitutes it everywhere, also inside functions. Each other
     equality eliminates one monomial. Expressions that cannot be formed (a division by 0, too many terms)
     prove nothing.
     """
+    given = tuple(equalities)
+    classes = _classes(given)
+    if a in classes and b in classes[a]:
+        return True
     try:
-        return _eliminated(tuple(equalities)).reduced(a - b) == 0
+        return _eliminated(given).reduced(a - b) == 0
     except SymbolError:
         return False
+
+
+@lru_cache(maxsize=64)
+def _classes(equalities: tuple[Constraint, ...]) -> Mapping[Dim, set[Dim]]:
+    """For each side of an equality, the sides that a chain of equalities connects with it."""
+    classes: dict[Dim, set[Dim]] = {}
+    for each in equalities:
+        joined = classes.get(each.left, {each.left}) | classes.get(each.right, {each.right})
+        classes |= dict.fromkeys(joined, joined)
+    return classes
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import gcd
-from typing import ClassVar, Final, NamedTuple, Union
+from typing import ClassVar, Final, Union
 from weakref import WeakValueDictionary
+
+from graphwright.ir.algebra.atoms import Atom, Function, Monomial, Symbol
+from graphwright.ir.algebra.piecewise import line_of
 
 Dim = Union[int, "Expr"]
 
@@ -25,52 +28,6 @@ MAX_TERMS: Final = 1024
 
 class SymbolError(ValueError):
     """An expression cannot be formed or evaluated (division by zero, unbound symbol, invalid text)."""
-
-
-class Symbol(NamedTuple):
-    """A named size, an integer >= 0; the :class:`SymbolTable` of the module holds its range and divisibility.
-    A tuple, as symbols are hashed most often.
-    """
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class Function:
-    """``floordiv``, ``mod``, ``min`` or ``max`` of canonical operands. Hash and text are cached."""
-
-    __slots__ = ("_hash", "_text", "name", "operands")
-
-    def __init__(self, name: str, operands: tuple[Dim, ...]) -> None:
-        self.name, self.operands = name, operands
-        self._hash = hash((name, operands))
-        self._text = ""
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if other.__class__ is not self.__class__ or self._hash != other._hash:
-            return False  # no global names: they are gone at interpreter exit
-        return self.name == other.name and self.operands == other.operands
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[type[Function], tuple[str, tuple[Dim, ...]]]:
-        return Function, (self.name, self.operands)  # hashes of strings differ between processes
-
-    def __str__(self) -> str:
-        self._text = self._text or f"{self.name}({', '.join(map(str, self.operands))})"
-        return self._text
-
-    __repr__ = __str__
-
-
-Atom = Symbol | Function
-Monomial = tuple[tuple[Atom, int], ...]
-"""Powers of atoms, sorted by text; the empty product is 1."""
 
 
 class Expr:
@@ -401,7 +358,11 @@ def _symbolic_extremum(name: str, fold: Callable[..., int], dims: tuple[Dim, ...
         constant = next((c for m, c in terms_of(dim) if not m), 0)
         groups.setdefault(dim - constant, []).append(constant)
     kept = sorted((base + fold(constants) for base, constants in groups.items()), key=str)
-    return kept[0] if len(kept) == 1 else _function(name, *kept)
+    if len(kept) == 1:
+        return kept[0]
+    result = _function(name, *kept)
+    line = line_of(result)  # max(min(1, N) + N - 1, 0) is N for a size N
+    return result if line is None else symbol(line.name) * line.slope + line.offset
 
 
 def _is_atom(expr: Expr) -> bool:

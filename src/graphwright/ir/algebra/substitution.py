@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphwright.ir.algebra.expressions import (
-    FUNCTIONS,
-    Atom,
-    Dim,
-    Expr,
-    Symbol,
-    SymbolError,
-    names_in,
-    product,
-)
+from graphwright.ir.algebra.atoms import Atom, Symbol
+from graphwright.ir.algebra.expressions import FUNCTIONS, Dim, Expr, SymbolError, names_in, product
 
 
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:

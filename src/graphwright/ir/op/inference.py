@@ -9,7 +9,7 @@ from typing import Any, Final, TypeGuard
 
 import numpy as np
 
-from graphwright.ir.symbols import Dim, Expr, SymbolTable, floordiv
+from graphwright.ir.symbols import Dim, Expr, SymbolTable, floordiv, one_together
 from graphwright.ir.types import DType, TensorType
 from graphwright.records import dataclass
 
@@ -147,6 +147,8 @@ class Inference:
             return
         if isinstance(have, int) or want == 1 or self.symbols.refutes_equal(have, want):
             self.equal(have, want if isinstance(have, int) else 1, what)  # only one case is possible
+        elif one_together(have, want):
+            self.equal(have, want, what)
         else:
             self.likely_equal(have, 1 if self._is_at_most_one(have) else want, what)
 
@@ -199,6 +201,8 @@ class Inference:
                 return known if decided else self.symbols.fresh_for_host("broadcast")
             self.equal(open_, 1, what)
             return known
+        if one_together(a, b):
+            return self.equal(a, b, what)
         if self._is_at_most_one(b):
             a, b = b, a
         kept, likely = (b, 1) if self._is_at_most_one(a) else (a, b)

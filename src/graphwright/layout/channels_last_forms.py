@@ -24,13 +24,14 @@ from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import product
 from graphwright.ir.types import F32
 from graphwright.layout.choose import LayoutChoice
-from graphwright.layout.convolution_costs import convolution_ns, is_depthwise
+from graphwright.layout.convolution_costs import convolution_ns
 from graphwright.layout.costs import LayoutCosts
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.channels_last_conv import ChannelsLastConv
 from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
+from graphwright.ops.nn.spatial import is_depthwise
 from graphwright.passes.canonicalize_reshapes import reshaped
 from graphwright.passes.canonicalize_transposes import permutation
 from graphwright.records import dataclass
@@ -227,7 +228,7 @@ def _saves_ns(op: Conv, x: Value, w: Value, y: Value, costs: LayoutCosts) -> flo
     row_major, blocked = convolution_ns(op, w, y, costs, planes=planes)
     read, written = (costs.nominal(v.type.elements) // costs.lanes for v in (x, y))
     moved = costs.ns(channels_last_work(0 if planes else read, written))
-    if is_depthwise(op, w):
+    if is_depthwise(op.group, w.type.dims):
         return min(0, row_major - blocked - moved, -moved)
     pixels = costs.nominal(y.type.dims[0]) * costs.nominal(product(y.type.dims[CHANNELS + 1 :]))
     reached = PLANAR if planes else DIRECT

@@ -25,12 +25,7 @@ from graphwright.layout.costs import LayoutCosts, Operands, saved_ns
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.scaled_conv import ScaledConv
-from graphwright.ops.nn.spatial import Windows
-
-
-def is_depthwise(op: Conv, w: Value) -> bool:
-    """Whether each channel is a group of its own."""
-    return w.type.dims[1] == 1 and w.type.dims[0] == op.group > 1
+from graphwright.ops.nn.spatial import Windows, is_depthwise
 
 
 def can_be_winograd(window: Windows, group: int) -> bool:
@@ -58,7 +53,7 @@ def convolution_ns(op: Conv, w: Value, y: Value, costs: LayoutCosts, *, planes: 
     blocked one over channels.
     """
     cout, cin, *kernel = w.type.sizes
-    if is_depthwise(op, w):
+    if is_depthwise(op.group, w.type.dims):
         return _planar_depthwise_ns(y, kernel, costs), _blocked_depthwise_ns(y, kernel, costs)
     group, taps = op.group, cin * math.prod(kernel)
     images = costs.nominal(y.type.dims[0])
@@ -88,7 +83,7 @@ def _saved_by_conv(op: Conv, node: Node, form: Blocked, operands: Operands, cost
     w, y = operands[1], node.output
     assert w is not None
     row_major, blocked = convolution_ns(op, w, y, costs, planes=not form.operands)
-    return row_major - blocked - (costs.padding_ns(y) if is_depthwise(op, w) else 0)
+    return row_major - blocked - (costs.padding_ns(y) if is_depthwise(op.group, w.type.dims) else 0)
 
 
 @saved_ns.register(ScaledConv)

@@ -13,10 +13,11 @@ from typing import Final
 from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Node, Value
 from graphwright.layout.choose import LayoutChoice
-from graphwright.layout.convolution_costs import can_be_winograd, convolution_ns, is_depthwise
+from graphwright.layout.convolution_costs import can_be_winograd, convolution_ns
 from graphwright.layout.costs import LayoutCosts
 from graphwright.layout.forms import anchors_of
 from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.spatial import is_depthwise
 from graphwright.records import replace
 
 _PART: Final = 0.05
@@ -42,7 +43,7 @@ def _stores_rows(
         return False
     op, image, w = anchor.op, anchor.operand(0), anchor.operand(1)
     position = 0 if body is None else body.inputs.index(image)
-    if form.operands != {position} or is_depthwise(op, w):
+    if form.operands != {position} or is_depthwise(op.group, w.type.dims):
         return False
     if can_be_winograd(op.windows(w.type.dims[2:]), op.group):
         return False

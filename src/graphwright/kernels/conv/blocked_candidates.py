@@ -18,6 +18,7 @@ from graphwright.kernels.strides import row_major_strides
 from graphwright.kernels.winograd import winograd, winograd_cost, winograd_transforms
 from graphwright.kernels.winograd.winograd import Conv3x3
 from graphwright.layout.blocks import is_blocked
+from graphwright.ops.nn.spatial import is_depthwise
 
 _SHORT_ROW = 8
 """Rows of fewer pixels leave a tile half empty."""
@@ -34,7 +35,7 @@ def launch_blocked(conv: BlockedConvolution, context: Context) -> Launch | Run |
         return "its bias is computed"
     if epilogue.residual is not None and not is_blocked(conv.call.node.output):
         return "its residual is not channel-blocked"
-    if conv.group > 1 and conv.w.type.dims[1] == 1 and not conv.in_bf16:
+    if is_depthwise(conv.group, conv.w.type.dims) and not conv.in_bf16:
         return _depthwise(conv, context)
     algorithm = choose_algorithm(conv, context)
     if algorithm == "direct":

@@ -16,7 +16,7 @@ from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.abi import Abi
 from graphwright.ops.nn.channels_last_conv import ChannelsLastConv
-from graphwright.ops.nn.spatial import Windows
+from graphwright.ops.nn.spatial import Windows, is_depthwise
 from graphwright.records import dataclass
 
 
@@ -41,7 +41,9 @@ def channels_last(call: Contraction[ChannelsLastConv], context: Context) -> Laun
     if bias is not None and epilogue.bias is not None:
         return "the kernel cannot add a second bias when it stores"
     conv = _Convolution(call, call.operand(0), call.operand(1), bias or epilogue.bias)
-    return conv.launch_depthwise(context) if conv.is_depthwise else conv.launch_direct(context)
+    if is_depthwise(call.node.op.group, conv.w.type.sizes):
+        return conv.launch_depthwise(context)
+    return conv.launch_direct(context)
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,6 @@ class _Convolution:
     x: Value
     w: Value
     bias: Value | None
-
-    @property
-    def is_depthwise(self) -> bool:
-        """Whether each channel is a group."""
-        features, depth = self.w.type.sizes[:2]
-        return depth == 1 and features == self.call.node.op.group > 1
 
     def launch_depthwise(self, context: Context) -> Launch:
         """The depthwise kernel: a vector of channels per pixel."""

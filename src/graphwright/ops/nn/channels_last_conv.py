@@ -19,7 +19,7 @@ from graphwright.ir.types import F32, TensorType
 from graphwright.ops.core.common import need_dtype
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.conv import Conv, export_conv
-from graphwright.ops.nn.spatial import Windows, windows
+from graphwright.ops.nn.spatial import Windows, is_depthwise, windows
 
 WIDEST_BLOCK: Final = 16
 """The number of f32 channels in the widest vector of all ISAs."""
@@ -50,7 +50,7 @@ class ChannelsLastConv(Arithmetic, Op):
         if not all(isinstance(size, int) for size in sizes):
             return False
         features, depth = w.type.sizes[:2]
-        if features == self.group > 1 and depth == 1:
+        if is_depthwise(self.group, sizes):
             return features % WIDEST_BLOCK == 0 and not self.reads_planes
         filled = (features // self.group, *(() if self.reads_planes else (depth,)))
         return all(channels and channels % WIDEST_BLOCK == 0 for channels in filled)

@@ -39,6 +39,7 @@ from graphwright.ops.nn.spatial import (
     Windows,
     accumulator,
     import_padding,
+    is_depthwise,
     need_bias,
     need_equal_ranks,
     need_groups,
@@ -131,7 +132,7 @@ class Conv(Arithmetic, BlockedForm, OutputChannels, PaddingRule, Op):
         if not all(is_constant(v) for v in operands[1:] if v is not None):
             return "its weights are not constant"
         cout, cin, *_ = w.type.sizes
-        if cin == 1 and cout == self.group > 1:
+        if is_depthwise(self.group, w.type.sizes):
             return Blocked()
         if self.group > 1 and (cin % lanes or (cout // self.group) % lanes):
             return f"groups of {cin} to {cout // self.group} channels do not fill blocks of {lanes}"

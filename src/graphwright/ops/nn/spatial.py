@@ -334,6 +334,12 @@ def window_leak(x: Value, pads: Sequence[Dim], padded: Padded, ceil: bool = Fals
     return "a pad depends on a padded size" if any(map(padded.holds, pads)) else ""
 
 
+def is_depthwise(group: int, weights: Sequence[Dim]) -> bool:
+    """Whether a convolution has one channel and one feature per group; ``weights`` are the sizes of w."""
+    features, channels, *_ = weights
+    return channels == 1 and features == group > 1
+
+
 def import_pool(i: Importer) -> dict[str, Any]:
     """The fields of :class:`Pool` of a source node."""
     pads, auto_pad = import_padding(i)

@@ -9,7 +9,7 @@ import pytest
 
 import graphwright as gw
 
-from .test_contrib import DOMAIN, REFERENCE, Array, compare, normal, one_node, refused
+from .contrib import DOMAIN, REFERENCE, Array, compare, normal, one_node, refused
 
 BATCH, HEADS, WIDTH, PAST, LONGEST = 4, 2, 4, 3, 6
 OUTPUTS = ("y", "keys", "values")

@@ -50,7 +50,7 @@ EXPORT int32_t add(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
 }
 """
 Run = Callable[[int], object]
-"""One run on so many threads."""
+"""One run on this many threads."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ EMPTY_WORK_NS: Final = 1_000_000
 
 
 def program(regions: int, additions: int, work_ns: int) -> TaskGraph:
-    """A chain of launches, each of UNITS units of so many additions."""
+    """A chain of launches, each of UNITS units of this many additions."""
     shape = [Instruction(Code.CONST, value) for value in (UNITS, additions, work_ns)]
     tasks = [
         Task(TaskKind.LAUNCH, kernel=0, args=(1,), grid=0, work=2, after=(i - 1,) if i else ())

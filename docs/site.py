@@ -44,7 +44,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are no files of ``docs``."""
+    """Add the pages that are not files of ``docs``."""
     made = {page: (ROOT / source).read_text() for source, page in PAGES.items()}
     made["reference.md"] = reference()
     made |= {f"commands/{verb}.md": verb_page(verb) for verb in VERBS}

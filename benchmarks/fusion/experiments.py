@@ -26,7 +26,7 @@ from graphwright.config import Options
 from graphwright.runtime.devices.this_cpu import usable_isas
 
 CONTROLS: Final = 20
-"""One candidate of so many is a control."""
+"""One candidate of this many is a control."""
 Way = tuple[str, int, str]
 """An ISA, threads, and where the arrays are."""
 
@@ -50,7 +50,7 @@ def candidates(names: Sequence[str], isa: str) -> Iterator[tuple[Pattern, Size, 
 
 
 def measure(names: Sequence[str], isa: str, seconds: float) -> Iterator[Measured]:
-    """Measure all candidates of patterns with one of ``names``, each for at most so many ``seconds``."""
+    """Measure all candidates of patterns with one of ``names``, each for at most this many ``seconds``."""
     done = 0
     for pattern, size, way in candidates(names, isa):
         level, threads, _ = way

@@ -76,7 +76,7 @@ def main() -> None:
     )
     parser.add_argument("--results", type=Path, default=FILE)
     parser.add_argument("--write", action="store_true", help=f"write {COEFFICIENTS.name} for the compiler")
-    parser.add_argument("--misses", type=int, default=0, help="print so many of the largest misses")
+    parser.add_argument("--misses", type=int, default=0, help="print this many of the largest misses")
     chosen = parser.parse_args()
     found = list(samples(read(chosen.results)))
     ridge = best_ridge(found)

@@ -34,7 +34,7 @@ def compare(
 
 
 def runner(compiled: Compiled, sets: Sequence[tuple[Arrays, Arrays]], threads: int) -> Callable[[int], None]:
-    """Runs the program so many times, each on the next of ``sets``."""
+    """Runs the program this many times, each on the next of ``sets``."""
     run = compiled.executor.fast_path(threads).named
     turns = cycle(sets)
 

@@ -38,7 +38,7 @@ SLICE_NS: Final = 300_000
 """A chunk this long is interrupted on any busy machine: as its time is mostly its own, it counts."""
 
 Sides = dict[str, Callable[[int], None]]
-"""``before`` and ``after``: each does so many runs."""
+"""``before`` and ``after``: each does this many runs."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Estimate:
 
 
 def estimate(sample: Callable[[], float | None], seconds: float = math.inf) -> Estimate:
-    """Take samples until they decide, or for so many ``seconds`` of the processor, but some at least; None is
-    a block that was dropped.
+    """Takes samples until they decide, or for this many ``seconds`` of the processor, but at least some;
+    None is a block that was dropped.
     """
     samples: list[float] = []
     end, tried = time.process_time() + seconds, 0

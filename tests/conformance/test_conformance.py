@@ -14,7 +14,7 @@ from .failures import BY_CHANCE, FAILURES
 from .run import Verdict, run_cases
 
 EVERY = 32
-"""One case in so many is run on the cpu."""
+"""One case in this many is run on the cpu."""
 WANTED = 1800
 """Node cases that have to pass."""
 

@@ -151,7 +151,7 @@ def chain(block: int, channels: Sequence[int], result: int) -> tuple[onnx.ModelP
 @pytest.mark.parametrize(
     ("block", "channels", "result"),
     [
-        (8, (3, 24, 16), 16),  # 24 channels are no multiple of 16
+        (8, (3, 24, 16), 16),  # 24 channels are not a multiple of 16
         (8, (3, 16, 16, 8), 5),
         (8, (8, 16), 16),  # an image of 8 channels is reordered
         (16, (8, 16), 16),  # it is read as it is

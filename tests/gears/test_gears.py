@@ -316,7 +316,7 @@ def first_target(manifest: Any) -> Any:
 DAMAGES: dict[str, Callable[[Any], object]] = {
     "no gears": lambda m: entry(m).pop("cases"),
     "an unknown mode": lambda m: entry(m).update(otherwise="sideways"),
-    "a mode that is no text": lambda m: entry(m).update(otherwise=["error"]),
+    "a mode that is not text": lambda m: entry(m).update(otherwise=["error"]),
     "a shape that is no list": input_shape(5),
     "a negative size": input_shape([-1, 3, 16, 16]),
     "a kernel that is not there": lambda m: first_target(m)["objects"].update(generated="nowhere"),

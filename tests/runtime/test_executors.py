@@ -359,4 +359,4 @@ def test_strings_run_on_every_device(options: Options, tmp_path: Path) -> None:
         model.save(tmp_path / "text.om")
         for each in (model, gw.load(tmp_path / "text.om", options=on_device)):
             for x in (np.array(["a", "bb"], object), np.array(["a", "bb"]), ["a", "bb"]):
-                assert each(x)[0].tolist() == ["a", "bb", "p", "\u00fc"]  # type: ignore[arg-type]  # texts are no numbers
+                assert each(x)[0].tolist() == ["a", "bb", "p", "\u00fc"]  # type: ignore[arg-type]  # texts

@@ -176,7 +176,7 @@ class Widened(nn.Module):
 
 
 class Grouped(nn.Module):
-    """A linear layer with a scale and a zero point for each group, of so many bits."""
+    """A linear layer with a scale and a zero point for each group, of this many bits."""
 
     def __init__(self, n: int, k: int, groups: int, bits: int) -> None:
         super().__init__()

@@ -32,8 +32,8 @@ def _copy_shapes(declared: Mapping[str, onnx.TypeProto.Tensor], graph: onnx.Grap
 def _declared_names(
     graph: onnx.GraphProto, declared: Mapping[str, onnx.TypeProto.Tensor]
 ) -> Mapping[str, str]:
-    """The names in the source of the dimensions of ``graph``. They differ where the source's name is no
-    identifier, and for data-dependent dimensions of outputs.
+    """The names in the source of the dimensions of ``graph``. They differ where the source's name is
+    not an identifier, and for data-dependent dimensions of outputs.
     """
     names: dict[str, str] = {}
     for info in (*graph.input, *graph.output):

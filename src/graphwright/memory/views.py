@@ -38,8 +38,8 @@ class Views:
 
 
 def can_overwrite(steps: Sequence[SelectedNode], old: Value, new: Value, views: Views) -> bool:
-    """Whether ``new`` may be written over ``old``, which is no view: all readers of ``old`` among ``steps``
-    come before the step that makes ``new``, or that step is the last reader and works in place.
+    """Whether ``new`` may be written over ``old``, which is not a view: all readers of ``old`` among
+    ``steps`` come before the step that makes ``new``, or that step is the last reader and works in place.
     """
     maker = next(k for k, step in enumerate(steps) if step.node is new.producer)
     readers = [k for k, step in enumerate(steps) if _reads(step, old, views)]

@@ -51,7 +51,7 @@ class InferenceSession:
         """From the path or bytes of an ONNX model, or the path of an ``.om``; all runs on the CPU.
 
         ``kwargs`` are ONNX Runtime's internal ones, and change nothing. Raises the classes of
-        ``onnxruntime.capi.onnxruntime_pybind11_state``, and TypeError for what is no path and no bytes.
+        ``onnxruntime.capi.onnxruntime_pybind11_state``, and TypeError for neither a path nor bytes.
         """
         if sess_options is not None and not isinstance(sess_options, SessionOptions):
             raise TypeError(f"sess_options takes SessionOptions, not {type(sess_options).__name__}")

@@ -50,7 +50,7 @@ class OrtValue:
     def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> OrtValue:
         """The bytes of ``data`` as the type with that number in TensorProto, which has as many bytes.
 
-        Raises RuntimeError, and TypeError for what is no array.
+        Raises RuntimeError, and TypeError for a value that is not an array.
         """
         if not isinstance(data, np.ndarray):
             raise TypeError(

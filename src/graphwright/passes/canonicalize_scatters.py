@@ -23,7 +23,7 @@ from graphwright.passes.base import RulePass
 
 Array = np.ndarray[Any, Any]
 LEAST_SHARE: Final = 4
-"""Slices with fewer than one in so many elements stay: a scatter may write them in place."""
+"""Slices with fewer than one in this many elements stay: a scatter may write them in place."""
 
 X, INDICES, UPDATES = Var("x"), Var("indices"), Var("updates")
 SCATTERED: Final = P(ScatterND, X, INDICES, UPDATES, where=lambda op: op.reduction == "none")

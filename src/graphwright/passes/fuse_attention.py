@@ -113,7 +113,7 @@ GUARDED = P(MatMul, P(Where, P(IsNaN, SOFTMAX), ZERO, SOFTMAX, once=True), VALUE
 
 
 def _scores(m: Match, users: int) -> _Scores | Refusal:
-    """The scores of attention whose probabilities have so many ``users``; or why it cannot be replaced."""
+    """The scores of attention whose probabilities have this many ``users``; or why it cannot be replaced."""
     softmax = m.node(SOFTMAX)
     output, values = softmax.output.type, m[VALUES].type
     if output.shape is None or values.shape is None:

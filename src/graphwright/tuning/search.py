@@ -202,8 +202,8 @@ class Search:
     # -- what was taken, once more
 
     def _confirm(self, first: Trial, last: Trial, changed: Sequence[str], known: Workloads) -> None:
-        """Reverts the changes that are no gain in the program with all changes, or all changes if that is not
-        faster.
+        """Reverts the changes that save no time in the program with all changes, or all changes if that
+        program is not faster.
         """
         self.progress(f"confirming {len(changed)} changes")
         nodes: dict[str, frozenset[int]] = {}

@@ -35,7 +35,7 @@ def in_panels(b: Any, isa: Isa) -> Any:
 
 
 def rows_apart(x: Any, gap: int) -> tuple[Any, int]:
-    """``x`` with so many elements between its rows, at the end of a page."""
+    """``x`` with this many elements between its rows, at the end of a page."""
     wide = np.full((x.shape[0], x.shape[1] + gap), np.nan, x.dtype)
     wide[:, : x.shape[1]] = x
     return guard(wide.reshape(-1)[: max(0, wide.size - gap)]), wide.shape[1]

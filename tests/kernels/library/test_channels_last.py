@@ -85,7 +85,7 @@ class Convolution(PreparedKernel):
 def operands(
     isa: Isa, n: int, groups: int, cin: int, cout: int, h: int, w: int, window: Window
 ) -> tuple[Any, Any, Any]:
-    """x, weights and bias of so many channels of a group."""
+    """x, weights and bias of this many channels of a group."""
     rng = np.random.default_rng(h * w + n)
     x, weights = normal(rng, n, groups * cin, h, w), normal(rng, groups * cout, cin, *window.kernel)
     return x, weights, normal(rng, groups * cout)

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def burning(microseconds: int) -> TaskGraph:
-    """A program with one launch of 40 units, each of so many ``microseconds``."""
+    """A program with one launch of 40 units, each of this many ``microseconds``."""
     b = Builder()
     n = b.const(40)
     b.launch("burn", [b.output((n,))], [0], n, args=[b.const(microseconds)], work=40_000 * microseconds)

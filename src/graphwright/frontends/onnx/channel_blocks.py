@@ -2,7 +2,7 @@
 com.microsoft.nchwc).
 
 ONNX Runtime chooses 8 or 16 channels by the processor, and does not write the number into the model. A size
-that is no multiple of 16, or is smaller, often proves it. If none does, the model is read as ONNX Runtime
+that is not a multiple of 16, or is smaller, often proves it. If none does, the model is read as ONNX Runtime
 reads it on this machine.
 """
 

@@ -17,7 +17,7 @@ _INT, _LONG, _FLOAT, _BYTE = "<i", "<q", "<f", "<b"
 
 
 class DamagedError(Exception):
-    """The bytes are no FlatBuffer, or are truncated."""
+    """The bytes are not a FlatBuffer, or are truncated."""
 
 
 class Buffer:

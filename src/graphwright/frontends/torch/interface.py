@@ -108,8 +108,8 @@ class Interface:
         return [result.permute(each.order) for each, result in pairs if each.order is not None]
 
     def results(self, tensors: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list[Any]:
-        """The results of the graph, given the outputs of the module. Detached, they are no views to autograd,
-        which rejects writes to views that a backward graph belongs to.
+        """The results of the graph, given the outputs of the module. They are detached, so that autograd does
+        not treat them as views: it rejects writes to views that a backward graph belongs to.
         """
         left = iter(tensors)
         return [

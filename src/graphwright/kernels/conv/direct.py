@@ -324,19 +324,19 @@ def constants(isa: Isa) -> str:
 #define UNITS {_UNITS}
 #define UNIT_BLOCKS {unit_blocks(isa)}
 #define PART {_PART}
-#define CHAIN {CHAIN} /* about so many products form a partial sum */
+#define CHAIN {CHAIN} /* about this many products form a partial sum */
 #define CACHED {machine.l3.bytes // 16} /* elements of an image that stays in caches until it is written */
 #define STREAMED {machine.l2.bytes // 16} /* weights of more elements are prefetched to L2 */
 #define DEEP {2 * machine.l1.bytes} /* weights of a tile of more bytes are read from L2 for each tile */
 #define FMA_SUMS {FMA_SUMS}
 #define LINE 16 /* elements of a cache line */
-#define TRANSPOSED_PLANES {isa.lanes // 2} /* with so many planes, transposing blocks copies faster */
+#define TRANSPOSED_PLANES {isa.lanes // 2} /* with this many planes, transposing blocks copies faster */
 #define STEPS {STEPS[-1]}
 #define MAX_BLOCKS {len(pixels)}
 #define TILE_PIXELS {", ".join(map(str, pixels))} /* of the widest tile of 1, 2, ... blocks */
 #define PLANAR_PIXELS {", ".join(map(str, planar))} /* the same if y is planar */
 #define WIDEST {max(pixels)}
-#define HELD {_HELD} /* about so many pixels of all blocks are collected before they are stored */
+#define HELD {_HELD} /* about this many pixels of all blocks are collected before they are stored */
 
 #include "conv/blocked_tile.h"
 """

@@ -150,7 +150,7 @@ def header(isa: Isa) -> str:
 #define NR {shape.columns(isa)} /* columns of a tile */
 #define BLOCK {BLOCK} /* rows per block of w */
 #define MOST_TAPS {MOST_SCATTERED} /* of a row of a window */
-#define PRODUCTS {_PRODUCTS} /* about so many products are added at once */
+#define PRODUCTS {_PRODUCTS} /* about this many products are added at once */
 #define UNITS {_UNITS} /* wanted bands */
 #define HALOS {_HALOS} /* the fewest rows of a band, in units of shared rows */
 """

@@ -24,7 +24,7 @@ static int64_t end_of(void *const *buf, const struct grouped_args *own, int64_t 
     return smaller(end > begin ? end : begin, own->m);
 }
 
-/* The address of element `at` of an operand with elements of so many bytes. */
+/* The address of element `at` of an operand with elements of this many bytes. */
 static const float *element(const void *operand, int64_t bytes, int64_t at) {
     return (const float *)(const void *)((const char *)operand + bytes * at);
 }

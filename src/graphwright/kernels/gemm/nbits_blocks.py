@@ -8,7 +8,7 @@ from typing import Final
 Cells = Sequence[tuple[int, int]]
 """Pairs (row, vector) of the sums of a block. ``eR_V_C`` is the C name of chain C of such a sum."""
 CHAINS: Final = 2
-"""Each sum is split into so many chains of FMAs, which do not wait for one another. The number does not
+"""Each sum is split into this many chains of FMAs, which do not wait for one another. The number does not
 depend on the rows, so that a row has the same result alone and with others.
 """
 

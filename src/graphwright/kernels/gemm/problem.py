@@ -211,7 +211,7 @@ def sizes_text(isa: Isa, most_tile_rows: int | None = None) -> str:
 #define K_RUN {K_RUN}
 #define SET_PERIOD {isa.machine.l1_period} /* elements between addresses that map to one set of L1 */
 #define SET_APART 4 /* rows of A map to several sets at this distance from a multiple of it */
-#define CODES_ROWS {nbits.STREAM_ROWS} /* for up to so many rows of A, codes are decoded in registers */
+#define CODES_ROWS {nbits.STREAM_ROWS} /* for up to this many rows of A, codes are decoded in registers */
 #define CODES_GROUP {nbits.group_rows(isa)} /* the number of these rows that share decoded weights */
 #define BYTE_MOST {nbits_dynamic.MOST} /* the largest magnitude of a quantized number of A */
 """

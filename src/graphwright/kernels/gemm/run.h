@@ -58,7 +58,7 @@ static void fetch_b(const struct gemm *g, const float *next, int64_t i, int64_t 
     t->ahead_step = t->ahead_skip = g->s.b_k;
 }
 
-enum { FETCHED_DEPTH = 512 }; /* a load from memory takes as long as so many values of k */
+enum { FETCHED_DEPTH = 512 }; /* a load from memory takes as long as this many values of k */
 
 /* How the tiles of a block are computed, and where. */
 struct walk {
@@ -68,7 +68,7 @@ struct walk {
     int64_t k_blocks;
     int64_t held;    /* tiles that are delivered together */
     int64_t pitch;   /* elements between rows of these tiles */
-    int64_t fetched; /* the residual is prefetched so many tiles ahead; 0 without one */
+    int64_t fetched; /* the residual is prefetched this many tiles ahead; 0 without one */
     int in_place;
     float *a_tiles, *b_panel, *sums, *room, *out;
 };

@@ -27,7 +27,7 @@ typedef void (*stream_fn)(int64_t k, const float *a, int64_t lda, const float *b
 static const stream_fn stream_of[{shape.rows}][2] = {{
 {table},
 }};
-/* Panels that are read side by side with so many rows of A. */
+/* Panels that are read side by side with this many rows of A. */
 static const int8_t stream_panels[{shape.rows}] = {{{", ".join(map(str, counts))}}};
 """
 

@@ -28,7 +28,7 @@ struct tile_config {
     __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1)" : : "r"(p), "r"((int64_t)(pitch)) : "memory")
 #define TILE_ZERO(tile) __asm__ volatile("tilezero %tmm" #tile)
 
-/* Prepares the registers of this thread for tiles of so many rows. */
+/* Prepares the registers of this thread for tiles of this many rows. */
 AMX_TARGET static void configure_tiles(int64_t tile_rows) {
     struct tile_config config = {.palette = 1};
     for (int i = 0; i < 8; i++) {

@@ -11,7 +11,7 @@ struct hook {
     const int64_t *arg;
 };
 
-/* The hook of a kernel with so many operands and arguments: the function follows the kernel's operands, and
+/* The hook of a kernel with this many operands and arguments: the function follows the kernel's operands, and
  * the hook's own operands and arguments follow those of the kernel. */
 GW_INLINE struct hook hook_after(void *const *buf, int64_t operands, const int64_t *arg, int64_t args) {
     struct hook hook = {.buf = buf + operands + 1, .arg = arg + args};

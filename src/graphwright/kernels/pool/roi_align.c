@@ -11,8 +11,8 @@ struct axis {
     float *weights;
 };
 
-/* The number of samples of a bin that is `step` pixels long; 0 for lengths that are no number. Of so many
- * samples that they cannot be counted, the share inside of the image is 0. */
+/* The number of samples of a bin that is `step` pixels long; 0 for lengths that are NaN, and for
+ * numbers that do not fit in 31 bits: the share of such samples inside of the image is 0. */
 static int64_t samples_of(float step) {
     const float count = __builtin_ceilf(step);
     return count >= 1 && count < (float)(1LL << 31) ? (int64_t)count : 0;

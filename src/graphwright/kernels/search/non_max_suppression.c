@@ -54,7 +54,7 @@ _Static_assert(COARSE_BINS <= COUNTERS && DIGITS * BINS <= COUNTERS, "both fit i
 
 enum {
     BATCH = 256,  /* the candidates of a class of which few boxes are wanted */
-    SAMPLED = 16, /* of so many vectors of scores, one is in the histogram */
+    SAMPLED = 16, /* of this many vectors of scores, one is in the histogram */
 };
 
 typedef struct {

@@ -28,7 +28,7 @@ MAX_MATRIX = 2**22
 call.
 """
 FAST_MATRIX = 2**19
-"""Up to so many elements, one product with the transform matrix is faster than the products of two shorter
+"""Up to this many elements, one product with the transform matrix is faster than the products of two shorter
 transforms.
 """
 MIN_FACTOR, MAX_FACTOR = 4, 64

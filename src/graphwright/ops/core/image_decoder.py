@@ -21,7 +21,7 @@ FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
 
 @op("ImageDecoder")
 class ImageDecoder(Op):
-    """Decodes the bytes of an image file to u8[height, width, channels]. Bytes that are no image give an
+    """Decodes the bytes of an image file to u8[height, width, channels]. Bytes that are not an image give an
     empty tensor.
 
     The decoder is Pillow, which has the chroma upsampling of libjpeg-turbo, as ONNX specifies.

@@ -30,7 +30,7 @@ from graphwright.ops.core.top_k import TopK
 from graphwright.ops.core.unary import IsNaN, Not
 
 MAX_SORTED = 2**16
-"""Inference sorts constants of at most so many elements to compute the size of the result."""
+"""Inference sorts constants of at most this many elements to compute the size of the result."""
 
 
 @op("Unique")

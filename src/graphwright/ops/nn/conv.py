@@ -53,7 +53,7 @@ from graphwright.ops.nn.spatial import (
 from graphwright.records import replace
 
 MAX_PLANAR_CHANNELS = 8
-"""Convolutions with at most so many input channels read them channels first: blocks would be mostly
+"""Convolutions with at most this many input channels read them channels first: blocks would be mostly
 padding.
 """
 

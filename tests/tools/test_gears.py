@@ -121,6 +121,16 @@ def test_run_and_check_take_the_gear_of_the_feeds(network: Path) -> None:
     assert refused.exit_code == 1 and "the gears are x:1,3,16,16; x:2,3,16,16" in refused.stderr
 
 
+def test_inspect_takes_sizes_between_gears(network: Path) -> None:
+    graphwright("compile", network, "-o", "p.om", "--gears", "x:1,3,16,16;4,3,16,16", "--between", "pad")
+    shown = graphwright("inspect", "p.om", "--shape", "x:3,3,16,16")
+    assert shown.exit_code == 0 and "x  f32[3, 3, 16, 16]" in shown.stdout, shown.stderr
+    assert "memory for x: [3, 3, 16, 16]" in shown.stdout
+    refused = graphwright("inspect", "p.om", "--shape", "x:5,3,16,16")
+    assert "no gear accepts x:5,3,16,16" in refused.stderr
+    assert "the gears are x:1,3,16,16; x:4,3,16,16" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

@@ -9,6 +9,7 @@ maps them to the branch of a Case, whose regions hold the model for the shapes o
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from math import prod
 
 from graphwright.errors import Diagnostic, FeedError, ModelError
@@ -161,8 +162,19 @@ def _bucket_of(index: BucketIndex, inputs: Sequence[Value], shapes: Mapping[str,
     sizes = tuple(size for value in inputs for size in shapes.get(value.name, ()))
     found = index.find(sizes)
     if found is None:
-        raise FeedError(Diagnostic("gear", f"no gear accepts the sizes {list(sizes)}"))
+        gears = "; ".join(_sizes_text(inputs, row) for row in index.buckets)
+        message = (
+            f"no gear {'accepts' if index.otherwise == 'pad' else 'matches'} {_sizes_text(inputs, sizes)}"
+        )
+        raise FeedError(Diagnostic("gear", message, hint=f"the gears are {gears}"))
     return found
+
+
+def _sizes_text(inputs: Sequence[Value], sizes: Sequence[int]) -> str:
+    """The sizes of all inputs in a row, as in ``x:1,3 y:4``."""
+    left = iter(sizes)
+    each = (f"{value.name}:{','.join(map(str, islice(left, len(value.type.dims))))}" for value in inputs)
+    return " ".join(each)
 
 
 def _split(module: Module, signature: Signature) -> BucketModules:

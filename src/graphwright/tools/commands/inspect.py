@@ -25,6 +25,7 @@ from graphwright.low_ir.text import print_program
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys
+from graphwright.passes.buckets import selected_module
 from graphwright.passes.manager import run_passes
 from graphwright.passes.unfuse import Unfuse
 from graphwright.records import dataclass, replace
@@ -222,7 +223,7 @@ def _for_sizes(model: Model, dispatch: Dispatch, sizes: Sizes, options: Options)
         if accepts(case, list(shapes.values())) and not case.guards:
             entry = replace(package.main, inputs=case.inputs, outputs=case.outputs, executable=case)
             return make_model(package.with_main(entry), None, options)
-    return compile_model(source_module(package), shapes=shapes, options=options)
+    return compile_model(selected_module(source_module(package), shapes), shapes=shapes, options=options)
 
 
 # -- the IRs --------------------------------------------------------------------------------------------

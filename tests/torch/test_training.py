@@ -213,3 +213,37 @@ def test_gradients_of_rows_that_a_mask_places() -> None:
 
     torch.manual_seed(0)
     assert_trains_natively(Places(), torch.randn(2, 5, 4))
+
+
+class Bags(nn.Module):
+    """Embedding bags of different sizes, one of them empty."""
+
+    def __init__(self, mode: str, weighted: bool, padding: int | None, last: bool) -> None:
+        super().__init__()
+        self.table = nn.EmbeddingBag(7, 4, mode=mode, padding_idx=padding, include_last_offset=last)
+        offsets = [0, 3, 3, 8, 11] if last else [0, 3, 3, 8]
+        self.register_buffer("offsets", torch.tensor(offsets))
+        self.register_buffer("indices", torch.tensor([1, 4, 4, 0, 2, 6, 2, 2, 5, 4, 0]))
+        self.weighted = weighted
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        given = self.table(self.indices, self.offsets, x if self.weighted else None)
+        return given * x.sum()
+
+
+@pytest.mark.parametrize(("mode", "weighted"), [("sum", False), ("sum", True), ("mean", False)])
+@pytest.mark.parametrize("padding", [None, 2])
+@pytest.mark.parametrize("last", [False, True])
+def test_gradients_of_embedding_bags(mode: str, weighted: bool, padding: int | None, last: bool) -> None:
+    torch.manual_seed(0)
+    assert_trains_natively(Bags(mode, weighted, padding, last), torch.randn(11))
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
+def test_gradients_of_distances(p: float) -> None:
+    class Distances(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cdist(x, x[:, :3] * 2, p).sum() + functional.pdist(x[0], p).sum()
+
+    torch.manual_seed(0)
+    assert_trains_natively(Distances(), torch.randn(2, 5, 4))

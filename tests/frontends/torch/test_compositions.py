@@ -394,3 +394,15 @@ def test_exponentials_of_matrices(dtype: torch.dtype) -> None:
     x = torch.randn(3, 5, 5, dtype=torch.float64)
     (made,) = run(reading(torch.matrix_exp, x), x)
     torch.testing.assert_close(made, torch.matrix_exp(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, torch.inf])
+def test_gradients_of_distances(p: float) -> None:
+    """Two rows are equal, and a difference is 0."""
+    a, b = torch.randn(2, 5, 3), torch.randn(2, 4, 3)
+    a[:, 0], b[:, 1, 2] = b[:, 2], a[:, 1, 2]
+    given = torch.randn(2, 5, 4)
+    equal(lambda g, a, b, d: aten._cdist_backward(g, a, b, p, d), given, a, b, torch.cdist(a, b, p))
+    rows = torch.cat([a[0], a[0, :1]])
+    distances = torch.pdist(rows, p)
+    equal(lambda g, x, d: aten._pdist_backward(g, x, p, d), torch.randn(len(distances)), rows, distances)

@@ -18,8 +18,9 @@ from graphwright.ir.clone import clone_graph, inline_region
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import Trait
 from graphwright.ir.op.region_op import CallOp
-from graphwright.ir.symbols import Constraint
+from graphwright.ir.symbols import Constraint, Dim, names_in, symbol
 from graphwright.ops.control.sizes_hold import SizesHold
+from graphwright.passes.bind_sizes import bind_sizes
 from graphwright.records import dataclass, replace
 
 LEAST_LAUNCHES = 2
@@ -117,8 +118,33 @@ def program_module(module: Module, node: Node, demands: Sequence[Constraint] = (
     constraints = dict.fromkeys(c for c in (*known.constraints, *demands) if c.names <= bound)
     copy.symbols = replace(known, constraints=constraints)
     translate_foreign(copy, main)
+    _name_sizes(copy)
     copy.symbols.assume_nothing()
     return ProgramModule(copy, inputs)
+
+
+def _name_sizes(module: Module) -> None:
+    """Replaces symbols that occur only in sums of input sizes: if an input has ``P + S`` rows, this size becomes
+    a symbol ``T``, and ``P`` becomes ``T - S``.
+    """
+    inputs = module.main.inputs
+    for value in inputs:
+        for axis in range(len(value.type.dims)):
+            dim = value.type.dims[axis]
+            for name in sorted(names_in(dim) - bound_by(inputs, ())):
+                solved = _solved(dim, name, module.symbols.fresh("size"))
+                if solved is not None:
+                    bind_sizes(module, {name: solved})
+                    break
+
+
+def _solved(dim: Dim, name: str, size: Dim) -> Dim | None:
+    """The value of ``name`` for which ``dim`` is ``size``; None if ``dim`` is not a sum with it."""
+    for sign in (1, -1):
+        rest = dim - symbol(name) * sign
+        if name not in names_in(rest):
+            return (size - rest) * sign
+    return None
 
 
 def _bind_constants(main: Graph, node: Node) -> tuple[int, ...]:

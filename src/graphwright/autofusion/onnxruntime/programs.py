@@ -124,8 +124,8 @@ def program_module(module: Module, node: Node, demands: Sequence[Constraint] = (
 
 
 def _name_sizes(module: Module) -> None:
-    """Replaces symbols that occur only in sums of input sizes: if an input has ``P + S`` rows, this size becomes
-    a symbol ``T``, and ``P`` becomes ``T - S``.
+    """Replaces symbols that occur only in sums of input sizes: if an input has ``P + S`` rows, the sum is
+    a symbol ``T``, and ``P`` is ``T - S``.
     """
     inputs = module.main.inputs
     for value in inputs:

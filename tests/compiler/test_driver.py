@@ -33,3 +33,9 @@ def test_many_inputs_are_joined_along_dynamic_axes() -> None:
     b, arrays = gw.GraphBuilder(), [np.full((k % 3, 2), k, np.float32) for k in range(500)]
     b.output("y", b.concat(*(b.input(f"x{k}", "f32", (f"N{k}", 2)) for k in range(500)), axis=0))
     np.testing.assert_array_equal(b.compile()(*arrays)[0], np.concatenate(arrays))
+
+
+def test_more_sizes_than_a_sum_may_have_are_rejected_with_a_remedy() -> None:
+    b = gw.GraphBuilder()
+    with pytest.raises(gw.ModelError, match=r"more than 1024 terms(?s:.*)the same name, with shapes="):
+        b.concat(*(b.input(f"x{k}", "f32", (f"N{k}", 2)) for k in range(1025)), axis=0)

@@ -29,6 +29,7 @@ from graphwright.ir.symbols import (
     product,
     substitute,
     symbol,
+    total,
 )
 
 from .support import PLAIN_SYMBOLS, dims
@@ -131,6 +132,14 @@ def test_refuted_equalities_never_hold(a: Dim, b: Dim, sizes: dict[str, int]) ->
 )
 def test_canonical_forms(dim: Dim, text: str) -> None:
     assert str(dim) == text
+
+
+def test_totals_are_canonical() -> None:
+    dims = (3, N, floordiv(N + M, 2), N * 2, M - N * 3, -3)
+    assert total(dims) is floordiv(N + M, 2) + M
+    assert total(()) == 0 and total((N,)) is N and total((2, 5)) == 7
+    with pytest.raises(SymbolError, match=str(MAX_TERMS)):
+        total(symbol(f"a{k}") for k in range(MAX_TERMS + 1))
 
 
 def test_atoms_are_found_inside_functions() -> None:

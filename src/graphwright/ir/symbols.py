@@ -23,6 +23,7 @@ from graphwright.ir.algebra.expressions import (
     numbers,
     product,
     symbol,
+    total,
 )
 from graphwright.ir.algebra.parse import parse_constraint, parse_dim
 from graphwright.ir.algebra.piecewise import always_equal, one_together
@@ -56,6 +57,7 @@ __all__ = [
     "product",
     "substitute",
     "symbol",
+    "total",
 ]
 
 

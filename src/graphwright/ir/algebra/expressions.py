@@ -198,6 +198,13 @@ def numbers(dims: Iterable[Dim]) -> tuple[int, ...]:
     return tuple(result)
 
 
+def total(dims: Iterable[Dim]) -> Dim:
+    """The sum of ``dims``; 0 if there are none. Takes time in proportion to their terms: a sum of sums would
+    sort the terms again for each. Raises SymbolError beyond :data:`MAX_TERMS`.
+    """
+    return from_terms([term for dim in dims for term in terms_of(dim)])
+
+
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of ``dims``; 1 if there are none."""
     return _product(tuple(dims))

@@ -202,7 +202,8 @@ def _diagnostic(error: Exception, op: Op, location: str) -> Diagnostic | None:
     if isinstance(error, InferError):
         return invalid_types(error, op, location)
     if isinstance(error, SymbolError):
-        hint = f"sizes are limited to {MAX_TERMS} terms" if "terms" in str(error) else ""
+        remedy = "fix sizes, or give equal ones the same name, with shapes="
+        hint = f"sizes are limited to {MAX_TERMS} terms: {remedy}" if "terms" in str(error) else ""
         return Diagnostic("size", f"{op.source_name}: {error}", location, hint)
     return _blamed_infer(error, op, location) if is_plugin_op(type(op)) else None
 

@@ -14,7 +14,7 @@ from graphwright.ir.interfaces.moved_axes import Concatenates
 from graphwright.ir.interfaces.padding import Padded, PaddingRule
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.op.exporter import as_onnx
-from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.symbols import Dim, symbol, total
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.common import same_dtype
 from graphwright.ops.core.shaping import carried
@@ -75,9 +75,11 @@ class Concat(Concatenates, CopiesElements, BlockedForm, PaddingRule, Op):
 
 
 def _joined(at: Inference, xs: tuple[Fact, ...], axis: int, along: bool) -> Dim:
+    if along:
+        return total(x.shape[axis] for x in xs)
     dim = xs[0].shape[axis]
     for x in xs[1:]:
-        dim = dim + x.shape[axis] if along else at.equal(dim, x.shape[axis], f"sizes of axis {axis}")
+        dim = at.equal(dim, x.shape[axis], f"sizes of axis {axis}")
     return dim
 
 

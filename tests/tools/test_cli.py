@@ -148,6 +148,19 @@ def test_check_fails_beyond_the_tolerance(model: Path) -> None:
     assert result.exit_code == 1 and "[tolerance]" in result.stderr
 
 
+def test_nodes_that_draw_random_numbers_are_named(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g () => (float[3, 4] y) {
+        [noise] a = RandomNormal <shape = [3, 4]> ()
+        y = Relu (a)
+    }"""
+    path = tmp_path / "random.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    for command in (("check",), ("debug", "bisect")):
+        refused = graphwright(*command, path)
+        assert refused.exit_code == 1
+        assert "each run draws other random numbers: noise; give" in " ".join(refused.stderr.split())
+
+
 def test_check_compares_shapes(model: Path) -> None:
     graphwright("compile", model, "-o", "m.om")
     other = onnx.load(model)

@@ -11,8 +11,10 @@ import numpy as np
 from graphwright.errors import Diagnostic, GraphwrightError
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module
+from graphwright.ir.op import Trait
 from graphwright.ir.types import DType
 from graphwright.records import dataclass
+from graphwright.support.spelling import listed
 from graphwright.tools.arguments import as_array
 from graphwright.tools.measuring.engines import first_line
 
@@ -48,6 +50,15 @@ def rounding_tolerance(module: Module) -> float:
 def _epsilon(dtype: DType) -> float:
     """The distance from 1 to the next number."""
     return float(ml_dtypes.finfo(dtype.numpy).eps)  # type: ignore[no-untyped-call]  # it has no annotations
+
+
+def random_hint(module: Module) -> str:
+    """What to do about nodes that draw other numbers in each run, with which results differ; or empty."""
+    drawn = [n for n in module.walk() if Trait.EFFECT in n.op.traits and getattr(n.op, "seed", 0) is None]
+    if not drawn:
+        return ""
+    nodes = listed([node.location for node in drawn])
+    return f"each run draws other random numbers: {nodes}; give these nodes the attribute seed"
 
 
 def reference_outputs(module: Module, feeds: Mapping[str, Array]) -> dict[str, Array]:

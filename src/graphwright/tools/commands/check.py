@@ -27,6 +27,7 @@ from graphwright.tools.check import (
     EvaluationError,
     all_feeds,
     distance,
+    random_hint,
     reference_outputs,
     rounding_tolerance,
 )
@@ -97,7 +98,8 @@ def check(
         return
     if not worst <= limit:
         message = f"an output is off by {worst:.2e} of its maximum magnitude, more than {limit:g}"
-        raise EvaluationError(Diagnostic("tolerance", message, str(model)))
+        hint = random_hint(source_module(compiled.package))
+        raise EvaluationError(Diagnostic("tolerance", message, str(model), hint))
     say(f"  all outputs are within {limit:g}")
 
 

@@ -8,10 +8,11 @@ from typing import Annotated, Final
 import typer
 
 from graphwright.config import Options
+from graphwright.errors import Diagnostic
 from graphwright.support.spelling import counted
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import Tolerance, require_new_folder
-from graphwright.tools.check import rounding_tolerance
+from graphwright.tools.check import EvaluationError, random_hint, rounding_tolerance
 from graphwright.tools.console import note, progress, say, table
 from graphwright.tools.debugging.bisection import Finding, Unlocated, WrongOutput, WrongStep
 from graphwright.tools.debugging.bisection import bisect as find
@@ -73,6 +74,8 @@ def bisect(
     if finding.cause is None:
         say(f"  this is within {limit:g}")
         return
+    if hint := random_hint(subject.source):
+        raise EvaluationError(Diagnostic("random", "no pass is at fault", str(model), hint))
     _show(subject, finding)
     if output is not None:
         with progress("reducing the model"):

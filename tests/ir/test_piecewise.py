@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import graphwright as gw
 from graphwright.autofusion.autofuse import Request, autofuse
 from graphwright.errors import GraphwrightError
-from graphwright.ir.algebra.piecewise import Line, always_equal, line_of, one_together
+from graphwright.ir.algebra.piecewise import always_equal, linear_form, one_together
 from graphwright.ir.op import Inference
 from graphwright.ir.symbols import Dim, SymbolTable, evaluate, floordiv, maximum, minimum, symbol
 
@@ -49,22 +49,21 @@ def test_equality_is_decided_for_all_sizes(a: Dim, b: Dim) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(_expressions())
-def test_the_line_of_an_expression_has_its_values(dim: Dim) -> None:
-    line, values = line_of(dim), _values(dim)
-    if line is not None:
-        assert values == [line.slope * size + line.offset for size in range(MOST)]
-    elif not isinstance(dim, int):
-        assert any(a - 2 * b + c for a, b, c in zip(values, values[1:], values[2:], strict=False))
+def test_linear_forms_have_the_values_of_the_expression(dim: Dim) -> None:
+    line, values = linear_form(dim), _values(dim)
+    assert _values(line) == values
+    is_linear = not any(a - 2 * b + c for a, b, c in zip(values, values[1:], values[2:], strict=False))
+    assert is_linear == (line == N * (values[1] - values[0]) + values[0])
 
 
-def test_functions_that_are_linear_are_written_as_sums() -> None:
-    assert maximum(N, 0) is N
-    assert maximum(minimum(minimum(1, N) + N, N + 1) - minimum(1, minimum(1, N) + N), 0) is N
-    assert minimum(2 * N, 3 * N) == 2 * N
-    assert maximum(0, -N) == 0
-    assert line_of(minimum(N, 1)) is None
-    assert line_of(2 * N + 3) == Line("N", 2, 3)
-    assert str(maximum(N - 1, 0)) == "max(0, N - 1)"
+def test_functions_that_are_linear_become_sums() -> None:
+    assert linear_form(maximum(N, 0)) is N
+    assert linear_form(maximum(minimum(minimum(1, N) + N, N + 1) - minimum(1, minimum(1, N) + N), 0)) is N
+    assert linear_form(minimum(2 * N, 3 * N)) == 2 * N
+    assert linear_form(maximum(0, -N)) == 0
+    assert linear_form(minimum(N, 1)) is minimum(N, 1)
+    assert linear_form(maximum(N - 1, 0)) is maximum(N - 1, 0)
+    assert linear_form(maximum(N, M, 0)) is maximum(N, M, 0)
 
 
 def test_what_is_not_decided() -> None:

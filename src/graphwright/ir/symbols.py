@@ -26,7 +26,7 @@ from graphwright.ir.algebra.expressions import (
     total,
 )
 from graphwright.ir.algebra.parse import parse_constraint, parse_dim
-from graphwright.ir.algebra.piecewise import always_equal, one_together
+from graphwright.ir.algebra.piecewise import always_equal, linear_form, one_together
 from graphwright.ir.algebra.substitution import evaluate, substitute
 from graphwright.records import dataclass, field, replace
 
@@ -46,6 +46,7 @@ __all__ = [
     "ceildiv",
     "evaluate",
     "floordiv",
+    "linear_form",
     "maximum",
     "minimum",
     "mod",

@@ -15,7 +15,6 @@ from typing import ClassVar, Final, Union
 from weakref import WeakValueDictionary
 
 from graphwright.ir.algebra.atoms import Atom, Function, Monomial, Symbol
-from graphwright.ir.algebra.piecewise import line_of
 
 Dim = Union[int, "Expr"]
 
@@ -365,11 +364,7 @@ def _symbolic_extremum(name: str, fold: Callable[..., int], dims: tuple[Dim, ...
         constant = next((c for m, c in terms_of(dim) if not m), 0)
         groups.setdefault(dim - constant, []).append(constant)
     kept = sorted((base + fold(constants) for base, constants in groups.items()), key=str)
-    if len(kept) == 1:
-        return kept[0]
-    result = _function(name, *kept)
-    line = line_of(result)  # max(min(1, N) + N - 1, 0) is N for a size N
-    return result if line is None else symbol(line.name) * line.slope + line.offset
+    return kept[0] if len(kept) == 1 else _function(name, *kept)
 
 
 def _is_atom(expr: Expr) -> bool:

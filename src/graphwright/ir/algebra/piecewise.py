@@ -8,24 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache, reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from graphwright.ir.algebra.atoms import Symbol
-
-if TYPE_CHECKING:
-    from graphwright.ir.algebra.atoms import Atom
-    from graphwright.ir.algebra.expressions import Dim
+from graphwright.ir.algebra.atoms import Atom, Symbol
+from graphwright.ir.algebra.expressions import Dim, symbol
 
 MOST_PIECES: Final = 64
 """Functions with more pieces are left undecided."""
-
-
-class Line(NamedTuple):
-    """``slope * name + offset``."""
-
-    name: str
-    slope: int
-    offset: int
 
 
 class _Piece(NamedTuple):
@@ -52,23 +41,24 @@ class _Piecewise(NamedTuple):
             yield piece, None if following is None else following.start
 
 
-def line_of(dim: Dim) -> Line | None:
-    """The linear function that ``dim`` equals for all sizes; None if there is none, or it is not found."""
+def linear_form(dim: Dim) -> Dim:
+    """The linear function that ``dim`` equals for all sizes; ``dim`` itself if there is none, or it is not
+    found.
+    """
     function = _piecewise(dim)
     if function is None or not function.name:
-        return None
+        return dim
     last = function.pieces[-1]
     for piece, end in function.intervals():
         same = piece[1:] == last[1:]
         if not same and (end != piece.start + 1 or piece.at(piece.start) != last.at(piece.start)):
-            return None
-    return Line(function.name, last.slope, last.offset)
+            return dim
+    return symbol(function.name) * last.slope + last.offset
 
 
 def always_equal(a: Dim, b: Dim) -> bool:
     """Whether ``a == b`` is proved for all sizes."""
-    line = line_of(a - b)
-    return line is not None and line.slope == line.offset == 0
+    return linear_form(a - b) == 0
 
 
 def one_together(a: Dim, b: Dim) -> bool:

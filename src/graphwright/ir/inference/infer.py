@@ -16,7 +16,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, UnknownRank, facts_elements
 from graphwright.ir.op.plugin_ops import blamed, defined_at, is_plugin_op
 from graphwright.ir.op.region_op import region_op
-from graphwright.ir.symbols import MAX_TERMS, SymbolError, SymbolTable
+from graphwright.ir.symbols import MAX_TERMS, SymbolError, SymbolTable, linear_form
 from graphwright.ir.symbols import evaluate as number_of
 from graphwright.ir.types import I32, I64, MAX_RANK, TensorType, type_of
 
@@ -189,7 +189,13 @@ def _checked_facts(result: object, op: Op, location: str) -> tuple[Fact, ...]:
     facts = tuple(out if isinstance(out, Fact) else Fact(out) for out in outputs)
     for fact in facts:
         _check_size(fact.type, op, location)
-    return facts
+    return tuple(fact.with_type(_simplified(fact.type)) for fact in facts)
+
+
+def _simplified(type: TensorType) -> TensorType:
+    """``type`` with ``N`` for sizes such as ``max(min(1, N) + N - 1, 0)``."""
+    shape = type.shape and tuple(map(linear_form, type.shape))
+    return type if shape == type.shape else TensorType(type.dtype, shape)
 
 
 def invalid_types(error: InferError, op: Op, location: str) -> Diagnostic:

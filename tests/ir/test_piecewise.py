@@ -66,6 +66,13 @@ def test_functions_that_are_linear_become_sums() -> None:
     assert linear_form(maximum(N, M, 0)) is maximum(N, M, 0)
 
 
+def test_canonical_forms_do_not_assume_a_sign() -> None:
+    """Kernels have arguments that may be negative, such as paddings, and bounds of their accesses are
+    expressions.
+    """
+    assert str(maximum(N, 0)) == "max(0, N)"
+
+
 def test_what_is_not_decided() -> None:
     assert always_equal(minimum(1, 2 * N), minimum(1, N))
     assert not always_equal(minimum(1, N), minimum(2, N))

@@ -189,6 +189,19 @@ def test_operands_are_as_long_as_kernels_read(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_made_up_indices_are_in_range_of_given_sizes(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[2, n, 48] x, int64[2, 1, 48] i, float[2, 1, 48] u) => (float[2, n, 48] y) {
+        y = ScatterElements <axis = 1> (x, i, u)
+    }"""
+    gw.emit_sources(gw.compile(onnx.parser.parse_model(text), options={"isa": "v3"}), tmp_path / "kernels")
+    program = built(source(tmp_path / "kernels", "scatter"), "-DGRAPHWRIGHT_MAIN", "-fsanitize=address")
+    for sizes in (["1", "1"], ["2", "2"], ["5", "5"]):
+        done = subprocess.run([str(program), *sizes], timeout=120, capture_output=True, text=True)
+        assert "buffer-overflow" not in done.stderr, done.stderr  # leaks are expected
+
+
 def test_hostile_names_stay_in_comments(tmp_path: Path) -> None:
     path = write_model(tmp_path / "model.onnx", HOSTILE, op="Sigmoid")
     gw.emit_sources(gw.compile(str(path)), tmp_path / "kernels")

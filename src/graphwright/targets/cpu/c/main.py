@@ -42,7 +42,9 @@ static double seconds(void) {
 
 enum { NO_FLOAT, FLOAT, HALF, BRAIN }; /* f32 and f64; f16; bf16 */
 
-/* Floats between -1 and 1, or integers from 1 on; elements of other types are 0 or 1. */
+static int single; /* whether a size below 2 is given: an index of 1 may be out of range */
+
+/* Floats between -1 and 1; elements of other types, which may be indices, are 0 or 1. */
 static void *made_up(int64_t elements, int64_t size, int floating) {
     char *data = aligned_alloc(64, (size_t)((elements * size + 127) / 64 * 64));
     uint32_t state = 1;
@@ -59,7 +61,7 @@ static void *made_up(int64_t elements, int64_t size, int floating) {
         else if (floating && size == 8)
             ((double *)data)[i] = value;
         else
-            memset(data + i * size, 0, (size_t)size), data[i * size] = (char)(state >> 31);
+            memset(data + i * size, 0, (size_t)size), data[i * size] = (char)(single ? 0 : state >> 31);
     }
     return data;
 }
@@ -89,6 +91,8 @@ static int run_all(int argc, char **argv) {
     int64_t arg[64];
     for (int i = 0; i < 64; ++i)
         arg[i] = i + 1 < argc ? atoll(argv[i + 1]) : @SIZE@;
+    for (int i = 1; i < argc; ++i)
+        single |= atoll(argv[i]) < 2;
     (void)arg;
 @RUNS@
     return failed;

@@ -390,6 +390,7 @@ def test_exponentials_of_matrices(dtype: torch.dtype) -> None:
     (made,) = run(reading(torch.matrix_exp, turn.to(dtype)), turn.to(dtype))
     accuracy = 1e-3 if dtype == torch.float32 else 1e-12
     torch.testing.assert_close(made.double(), exact, rtol=0, atol=accuracy)
+    equal(torch.matrix_exp, torch.diag(torch.tensor([-3e5, -4e4])))  # squared 20 times
     equal(torch.matrix_exp, torch.empty(2, 0, 0))
     x = torch.randn(3, 5, 5, dtype=torch.float64)
     (made,) = run(reading(torch.matrix_exp, x), x)

@@ -13,8 +13,8 @@ from graphwright.frontends.torch.compositions.registry import composition
 aten = torch.ops.aten
 _MOST_COLUMNS = 64
 """Each column adds a step: an exchange of two rows, or a reflection."""
-_MOST_HALVINGS = 12
-"""Of the exponent of a matrix. Norms up to 2048 are scaled to at most 1/2."""
+_MOST_HALVINGS = 20
+"""Of the exponent of a matrix. Norms up to 2 ** 19 are scaled to at most 1/2."""
 
 
 def _steps(columns: int) -> range:

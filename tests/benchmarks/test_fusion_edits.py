@@ -95,7 +95,7 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
             7,
         ),
     ]
-    write(made, {"machine": {"cpu": "any"}}, tmp_path / "edits.json")
+    write(made, tmp_path / "edits.json")
     assert sorted(map(str, read(tmp_path / "edits.json"))) == sorted(map(str, made))
     assert read(tmp_path / "none.json") == []
     assert (tmp_path / "edits.json").read_text().count("\n") == 4

@@ -29,9 +29,9 @@ import sys
 ALLOWED = (
     "graphwright._native graphwright.config graphwright.errors graphwright.loading graphwright.lazy_compiler "
     "graphwright.executable graphwright.package graphwright.runtime graphwright.ir.arrays "
-    "graphwright.ir.dtypes graphwright.ir.constants.deferred graphwright.ir.names "
-    "graphwright.ir.constants.conversion graphwright.ir.constants.mapped graphwright.ir.pytree "
-    "graphwright.low_ir.wire graphwright.records graphwright.log "
+    "graphwright.ir.default_values graphwright.ir.dtypes graphwright.ir.names "
+    "graphwright.ir.constants.conversion graphwright.ir.constants.deferred graphwright.ir.constants.mapped "
+    "graphwright.ir.pytree graphwright.low_ir.wire graphwright.records graphwright.log "
     "graphwright.option_files graphwright.option_values graphwright.support.gc_pause "
     "graphwright.support.background graphwright.support.spelling graphwright.support.file_kinds "
     "graphwright.support.fork_lock graphwright.support.event_sink graphwright.support.source_record"

@@ -13,7 +13,7 @@ from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import Dim
 from graphwright.ops.contrib.attention import wide
 from graphwright.ops.contrib.common import added, contribute
-from graphwright.ops.contrib.packed_tokens import sequences, size
+from graphwright.ops.contrib.packed_tokens import sequences
 from graphwright.ops.core.binary import Add, Less, Mul, Sub
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import rank_of
@@ -24,6 +24,7 @@ from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.sampling import size_value
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unsqueeze import Unsqueeze
@@ -141,7 +142,7 @@ def _row(i: Importer, total: Dim, kept: int, starts: Value, of: Value, position:
     """Where the input at ``position`` of a sequence is: among the ``total`` tokens, or, before its start, in
     the states that follow them, ``kept`` rows for each sequence.
     """
-    base = i.emit(Add(), i.emit(Mul(), of, i.const(np.asarray(kept))), size(i, total + kept))
+    base = i.emit(Add(), i.emit(Mul(), of, i.const(np.asarray(kept))), size_value(i.builder, total + kept))
     is_before = i.emit(Less(), position, i.const(np.asarray(0)))
     base = i.emit(Where(), is_before, i.emit(Unsqueeze((1,)), base), i.emit(Unsqueeze((1,)), starts))
     y: Value = i.emit(Add(), base, position)

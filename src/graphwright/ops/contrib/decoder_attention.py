@@ -23,7 +23,6 @@ from graphwright.ops.contrib.attention import (
     split_heads,
 )
 from graphwright.ops.contrib.common import WithInputs, contribute
-from graphwright.ops.contrib.packed_tokens import size
 from graphwright.ops.core.binary import Add, LessOrEqual, Mul
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import rank_of
@@ -33,6 +32,7 @@ from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.sampling import size_value
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.tensor_scatter import TensorScatter
@@ -96,12 +96,12 @@ def _beams(i: Importer, buffer: Value, length: Value) -> Heads:
     groups, beams, _ = sources.type.dims
     batch, heads, rows, features = buffer.type.dims
     numbers, columns = i.emit(Range((0, batch, 1))), i.emit(Range((0, rows, 1)))
-    first = i.emit(Mul(), i.emit(Range((0, groups, 1))), size(i, beams))
+    first = i.emit(Mul(), i.emit(Range((0, groups, 1))), size_value(i.builder, beams))
     of = i.emit(Add(), i.emit(Cast(I64), sources), i.emit(Unsqueeze((1, 2)), first))
     of = i.emit(Reshape((batch, rows)), of)
     is_new = i.emit(Equal(), columns, length)
     of = i.emit(Where(), is_new, i.emit(Unsqueeze((1,)), numbers), of)
-    indices = i.emit(Add(), i.emit(Mul(), of, size(i, rows)), columns)
+    indices = i.emit(Add(), i.emit(Mul(), of, size_value(i.builder, rows)), columns)
     by_row = i.emit(Transpose((0, 2, 1, 3)), buffer)
     by_row = i.emit(Reshape((batch * rows, heads, features)), by_row)
     return Heads(i.emit(Gather(0), by_row, indices))

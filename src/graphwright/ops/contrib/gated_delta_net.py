@@ -8,12 +8,12 @@ from typing import Any
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
-from graphwright.ir.symbols import Dim, floordiv
+from graphwright.ir.symbols import Dim, floordiv, product
 from graphwright.ir.types import BOOL
 from graphwright.ops.contrib.attention import wide
 from graphwright.ops.contrib.common import WithInputs, contribute, scalar
 from graphwright.ops.contrib.linear_attention import Sizes, attend, rule_of
-from graphwright.ops.contrib.packed_tokens import sequences, size
+from graphwright.ops.contrib.packed_tokens import sequences
 from graphwright.ops.control.loop import Loop
 from graphwright.ops.core.binary import Add, Less, Min, Mul
 from graphwright.ops.core.cast import as_dtype
@@ -24,7 +24,7 @@ from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceSum
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.sampling import reshaped, size_value
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Sigmoid, Softplus, Sqrt
@@ -51,11 +51,6 @@ class _Packing:
     places: Value | None = None
 
 
-def _reshaped(i: Importer, x: Value, *dims: Dim) -> Value:
-    y: Value = i.emit(Reshape(dims, allow_zero=True), x)
-    return y
-
-
 def _import(i: OnnxImporter) -> Any:
     """Inputs: query and key [N, H_q, K], value [N, H, V], or one tensor with the features of all three; the
     bounds of the sequences among the N tokens; decay, rate, the state f32[B, H, V, K], and what the gates
@@ -80,9 +75,9 @@ def _import(i: OnnxImporter) -> Any:
     node: Any = WithInputs(i, [*rows, state, decay, rate])
     y, last = attend(node, sizes, rule, float(i.attr("scale", 0.0)))
     if packing.places is not None:
-        flat = _reshaped(i, y, packing.batch * packing.tokens, sizes.heads * sizes.value)
+        flat = reshaped(i.builder, y, packing.batch * packing.tokens, sizes.heads * sizes.value)
         y = i.emit(Gather(0), flat, packing.places)
-    y = _reshaped(i, y, *query.type.dims[:-2], sizes.heads, sizes.value)
+    y = reshaped(i.builder, y, *query.type.dims[:-2], sizes.heads, sizes.value)
     return as_dtype(i.builder, y, i.input(0).type.dtype), i.emit(Transpose((0, 1, 3, 2)), last)
 
 
@@ -111,7 +106,7 @@ def _parts(i: Importer) -> tuple[Value, Value, Value]:
     sections = ((queries, keys), (queries, keys), (heads * values, values))
     split = i.emit(Split(3, -1, tuple(total for total, _ in sections)), query)
     q, k, v = (
-        _reshaped(i, part, *lead, floordiv(total, width), width)
+        reshaped(i.builder, part, *lead, floordiv(total, width), width)
         for part, (total, width) in zip(split, sections, strict=True)
     )
     return q, k, v
@@ -134,19 +129,17 @@ def _ragged(i: Importer, total: Dim, bounds: Value) -> _Packing:
     found = sequences(i, bounds, total)
     rows = i.emit(Add(), i.emit(Unsqueeze((1,)), found.starts), i.emit(Range((0, total, 1))))
     is_token = i.emit(Less(), rows, i.emit(Unsqueeze((1,)), found.ends))
-    rows = i.emit(Min(), rows, size(i, total - 1))
-    places = i.emit(Add(), i.emit(Mul(), found.of, size(i, total)), found.position)
+    rows = i.emit(Min(), rows, size_value(i.builder, total - 1))
+    places = i.emit(Add(), i.emit(Mul(), found.of, size_value(i.builder, total)), found.position)
     return _Packing(found.count, total, rows, is_token, places)
 
 
 def _rows(i: Importer, x: Value, packing: _Packing, lead: int) -> Value:
     """x as [B, T, features]; its first ``lead`` axes are those of the tokens."""
-    width: Dim = 1
-    for n in x.type.dims[lead:]:
-        width = width * n
+    width = product(x.type.dims[lead:])
     if packing.rows is not None:
-        x = i.emit(Gather(0), _reshaped(i, x, packing.tokens, width), packing.rows)
-    return _reshaped(i, x, packing.batch, packing.tokens, width)
+        x = i.emit(Gather(0), reshaped(i.builder, x, packing.tokens, width), packing.rows)
+    return reshaped(i.builder, x, packing.batch, packing.tokens, width)
 
 
 def _masked(i: Importer, x: Value | None, is_token: Value) -> Value:
@@ -173,7 +166,7 @@ def _decay(i: Importer, lead: int) -> Value:
     if not is_scalar:
         speed = i.emit(Unsqueeze((1,)), speed)
         width = 1 if bias.type.dims == i.input(7).type.dims else dims[-1]
-        bias = _reshaped(i, bias, dims[-2], width)
+        bias = reshaped(i.builder, bias, dims[-2], width)
     shifted = i.emit(Add(), decay, bias)
     if kind in ("softplus", "qwen"):
         product = i.emit(Mul(), speed, i.emit(Softplus(), shifted))

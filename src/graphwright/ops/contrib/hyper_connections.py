@@ -10,7 +10,7 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
-from graphwright.ir.symbols import Dim, floordiv
+from graphwright.ir.symbols import floordiv
 from graphwright.ops.contrib.attention import wide
 from graphwright.ops.contrib.common import contribute, scalar
 from graphwright.ops.core.binary import Add, Max, Mul
@@ -20,7 +20,7 @@ from graphwright.ops.core.div import Div
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceSum
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.sampling import reshaped
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Abs, Sigmoid, Sign, Sqrt
 from graphwright.ops.core.unsqueeze import Unsqueeze
@@ -30,11 +30,6 @@ _DEFAULT_EPSILON = 1e-5
 _LEAST_DOT = 1e-6
 
 
-def _reshaped(i: Importer, x: Value, *dims: Dim) -> Value:
-    y: Value = i.emit(Reshape(dims, allow_zero=True), x)
-    return y
-
-
 def _streams(i: Importer) -> Value:
     """Input 0, the streams, as f32[..., C, H]; with ``num_branches`` they are stored as [..., C * H]."""
     x, count = wide(i, i.input(0)), int(i.attr("num_branches", 0))
@@ -42,7 +37,7 @@ def _streams(i: Importer) -> Value:
         raise i.fail(f"num_branches is {count}", hint="it is the number of streams, or 0 for grouped ones")
     if count:
         *rows, features = x.type.dims
-        return _reshaped(i, x, *rows, count, floordiv(features, count))
+        return reshaped(i.builder, x, *rows, count, floordiv(features, count))
     if rank_of(x) < 2:
         raise i.fail(f"the streams are {x.type}", hint="they have the axes [..., C, H]")
     return x
@@ -52,9 +47,9 @@ def _gates(i: Importer, index: int, streams: Value) -> Value:
     """Input ``index`` as f32[..., C, 1] or [..., C, H]: one number for each stream, or for each feature."""
     gates, dims = wide(i, i.input(index)), streams.type.dims
     if gates.type.dims[-1] == dims[-2] and rank_of(gates) == len(dims) - 1:
-        return _reshaped(i, gates, *gates.type.dims, 1)
+        return reshaped(i.builder, gates, *gates.type.dims, 1)
     if rank_of(gates) == len(dims) - 1:
-        return _reshaped(i, gates, *dims)
+        return reshaped(i.builder, gates, *dims)
     return gates
 
 
@@ -75,7 +70,7 @@ def _import_post_mix(i: Importer) -> Value:
         rank = rank_of(streams)
         by_target = i.emit(Transpose((*range(rank - 2), rank - 1, rank - 2)), wide(i, mix))
         streams = i.emit(MatMul(), by_target, streams)
-    y = _reshaped(i, i.emit(Add(), streams, added), *i.input(0).type.dims)
+    y = reshaped(i.builder, i.emit(Add(), streams, added), *i.input(0).type.dims)
     return as_dtype(i.builder, y, i.input(0).type.dtype)
 
 
@@ -87,9 +82,9 @@ def _import_norm(i: Importer) -> Value:
     if scale is not None:
         scale = wide(i, scale)
         if rank_of(scale) == 1 and scale.type.dims[0] != features:
-            scale = _reshaped(i, scale, count, features)
+            scale = reshaped(i.builder, scale, count, features)
         y = i.emit(Mul(), y, scale)
-    y = _reshaped(i, y, *i.input(0).type.dims)
+    y = reshaped(i.builder, y, *i.input(0).type.dims)
     return as_dtype(i.builder, y, i.input(0).type.dtype)
 
 

@@ -37,9 +37,3 @@ def sequences(i: Importer, bounds: Value, total: Dim) -> Sequences:
     is_later = i.emit(GreaterOrEqual(), i.emit(Unsqueeze((1,)), tokens), ends)
     of = i.emit(ReduceSum((1,), keepdims=False), i.emit(Cast(I64), is_later))
     return Sequences(count, starts, ends, of, i.emit(Sub(), tokens, i.emit(Gather(0), starts, of)))
-
-
-def size(i: Importer, n: Dim) -> Value:
-    """``n`` as a vector of one element."""
-    y: Value = i.emit(Range((n, n + 1, 1)))
-    return y

@@ -33,7 +33,7 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel, write_model
 from graphwright.export.onnx.functions import all_nodes
 from graphwright.frontends.onnx import Opened, load, open_model
-from graphwright.frontends.onnx.opsets import domain_of
+from graphwright.frontends.onnx.opsets import opset_versions
 from graphwright.frontends.onnx.read import Source
 from graphwright.ir.builtin.foreign import Foreign
 from graphwright.ir.builtin.fused import region_of
@@ -83,7 +83,7 @@ class Summary:
     operators: Counter[str]
     """How often each op occurs in the simplified model."""
     foreign: Counter[str]
-    """How often each op occurs that graphwright does not know, and keeps."""
+    """How often each op occurs that stays as it is in the model, because engines may have kernels for it."""
     candidates: int
     """The number of merges that were considered."""
     merges: int
@@ -145,7 +145,7 @@ def autofuse(source: Source, request: Request | None = None, options: Options | 
             metadata=_metadata(summary),
             version=request.version,
             inline=request.inline,
-            newest=_opset(opened),
+            source_opset=_opset(opened),
         )
         if request.library:
             model, library = _with_library(module, likely, write, wanted, request.unserved)
@@ -164,11 +164,11 @@ def _open(source: Source, options: Options, redo: bool) -> Opened:
 
 def _opset(opened: Opened) -> int:
     """The opset of the default domain that the source model imports."""
-    return max((each.version for each in opened.model.opset_import if not domain_of(each.domain)), default=1)
+    return opset_versions((each.domain, each.version) for each in opened.model.opset_import).get("", 1)
 
 
 def _load(opened: Opened) -> Module:
-    """The module of a model, with ops that are unknown here. Engines may run it on any sizes."""
+    """The module of a model, in which foreign nodes stay. Engines may run it on any sizes."""
     module = load(opened, keep_foreign=True)
     module.metadata.pop(METADATA, None)
     module.symbols.assume_nothing()

@@ -18,7 +18,7 @@ from graphwright.ir.clone import clone_graph, inline_region
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import Trait
 from graphwright.ir.op.region_op import CallOp
-from graphwright.ir.symbols import Constraint, Dim, names_in, symbol
+from graphwright.ir.symbols import Constraint, names_in, symbol
 from graphwright.ops.control.sizes_hold import SizesHold
 from graphwright.passes.bind_sizes import bind_sizes
 from graphwright.records import dataclass, replace
@@ -132,19 +132,11 @@ def _name_sizes(module: Module) -> None:
         for axis in range(len(value.type.dims)):
             dim = value.type.dims[axis]
             for name in sorted(names_in(dim) - bound_by(inputs, ())):
-                solved = _solved(dim, name, module.symbols.fresh("size"))
-                if solved is not None:
-                    bind_sizes(module, {name: solved})
+                signs = [sign for sign in (1, -1) if name not in names_in(dim - symbol(name) * sign)]
+                if signs:
+                    rest = dim - symbol(name) * signs[0]
+                    bind_sizes(module, {name: (module.symbols.fresh("size") - rest) * signs[0]})
                     break
-
-
-def _solved(dim: Dim, name: str, size: Dim) -> Dim | None:
-    """The value of ``name`` for which ``dim`` is ``size``; None if ``dim`` is not a sum with it."""
-    for sign in (1, -1):
-        rest = dim - symbol(name) * sign
-        if name not in names_in(rest):
-            return (size - rest) * sign
-    return None
 
 
 def _bind_constants(main: Graph, node: Node) -> tuple[int, ...]:

@@ -40,16 +40,16 @@ def write_model(
     metadata: Mapping[str, str] | None = None,
     version: str = "",
     inline: bool = False,
-    newest: int = OPSET,
+    source_opset: int = OPSET,
 ) -> OnnxModel:
     """Writes the entry ``main`` of ``module`` as an ONNX model; ``metadata`` is added to that of the module.
 
     A state becomes an input, and its next value an output. ``version`` is the version of the producer. With
-    ``inline``, the graph contains the nodes of fused regions instead of calls. ``newest``: the opset of the
-    source model; RMSNormalization is one node if this opset has it. Raises ModelError with all nodes that
+    ``inline``, the graph contains the nodes of fused regions instead of calls. RMSNormalization is one
+    node if ``source_opset``, the opset of the source model, has it. Raises ModelError with all nodes that
     cannot be written.
     """
-    state = _State(module, inline, max(newest, OPSET))
+    state = _State(module, inline, max(source_opset, OPSET))
     scope = Scope(UniqueNames())
     graph = _write_graph(state, scope, module.main)
     state.faults.raise_if_any()
@@ -80,8 +80,8 @@ def _ir_version(opset: int) -> int:
 class _State:
     """The state that all graphs and functions of one model share."""
 
-    def __init__(self, module: Module, inline: bool, newest: int) -> None:
-        self.module, self.inline, self.newest = module, inline, newest
+    def __init__(self, module: Module, inline: bool, source_opset: int) -> None:
+        self.module, self.inline, self.source_opset = module, inline, source_opset
         self.opset, self.domains = OPSET, dict[str, int]()
         self.weights: dict[str, Array] = {}
         self.held: dict[str, str] = {}
@@ -167,7 +167,7 @@ class _NodeExporter:
 
     def __init__(self, state: _State, scope: Scope, node: Node, given: Mapping[Value, str]) -> None:
         self._state, self._scope, self._node, self._given = state, scope, node, given
-        self.newest = state.newest
+        self.source_opset = state.source_opset
         self._first = len(scope.nodes)
         self._emitted: set[str] = set()
 

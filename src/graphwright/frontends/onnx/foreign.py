@@ -6,7 +6,7 @@ translated to several, and ops without an export function. The target engine may
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx
 
@@ -47,7 +47,7 @@ class ForeignNodes:
         ops = [each.op for each in _after(graph, last) if not each.is_constant]
         if all(type(op).to_onnx is not None for op in ops) and not _is_composite(translation, ops):
             return False
-        if any(attribute.HasField("g") for attribute in node.attribute):
+        if _has_graphs(node.attribute):
             return False
         own, written = (
             schema_of("", op_type, v) for v in (translation.version, max(translation.version, WRITTEN_OPSET))
@@ -72,7 +72,7 @@ class ForeignNodes:
         """Adds a Foreign node for ``node``, with results of ``types``. Returns its results."""
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
         given = [each.proto for each in attributes_of(node, scope).values()]
-        if any(proto.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for proto in given):
+        if _has_graphs(given):
             raise Unsupported
         kept = onnx.NodeProto(op_type=op_type, domain=domain, attribute=given)
         present = [
@@ -88,6 +88,11 @@ class ForeignNodes:
         results = scope.builder(op, *inputs, known=found)
         values = iter(results if isinstance(results, tuple) else (results,))
         return [next(values) if there else None for there in present]
+
+
+def _has_graphs(attributes: Iterable[onnx.AttributeProto]) -> bool:
+    """Whether a node with ``attributes`` has subgraphs, which cannot be kept as they are."""
+    return any(each.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for each in attributes)
 
 
 def _is_composite(translation: Translation, ops: Sequence[Op]) -> bool:

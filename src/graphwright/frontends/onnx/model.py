@@ -74,8 +74,8 @@ def load(
     - ``outputs``: names of node outputs; only the nodes that they need are read. If a name is not a node
       output, all nodes are read, because it can be a value inside a function
       (:func:`graphwright.passes.interface.keep_outputs`).
-    - ``keep_foreign``: keep nodes that could not be exported to ONNX again unchanged
-      (:class:`graphwright.ir.builtin.foreign.Foreign`).
+    - ``keep_foreign``: keep foreign nodes as they are, for a model that is exported to ONNX again
+      (:mod:`graphwright.frontends.onnx.foreign`).
 
     The ops must be registered: ``graphwright.ops.load()`` registers the built-in ones.
     """

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from graphwright.ir.algebra.atoms import Atom, Symbol
-from graphwright.ir.algebra.expressions import Dim, symbol
+from graphwright.ir.algebra.expressions import MEMO, Dim, symbol
 
 MOST_PIECES: Final = 64
 """Functions with more pieces are left undecided."""
@@ -34,12 +34,6 @@ class _Piecewise(NamedTuple):
     name: str
     pieces: tuple[_Piece, ...]
 
-    def intervals(self) -> Iterator[tuple[_Piece, int | None]]:
-        """Each piece, and where it ends; None for the last."""
-        for piece, following in pairwise((*self.pieces, None)):
-            assert piece is not None
-            yield piece, None if following is None else following.start
-
 
 def linear_form(dim: Dim) -> Dim:
     """The linear function that ``dim`` equals for all sizes; ``dim`` itself if there is none, or it is not
@@ -48,12 +42,12 @@ def linear_form(dim: Dim) -> Dim:
     function = _piecewise(dim)
     if function is None or not function.name:
         return dim
-    last = function.pieces[-1]
-    for piece, end in function.intervals():
-        same = piece[1:] == last[1:]
-        if not same and (end != piece.start + 1 or piece.at(piece.start) != last.at(piece.start)):
+    line = function.pieces[-1]._replace(start=0)
+    for piece, same, end in _aligned(function, function._replace(pieces=(line,))):
+        x = piece.start
+        if piece != same and (end != x + 1 or piece.at(x) != line.at(x)):
             return dim
-    return symbol(function.name) * last.slope + last.offset
+    return symbol(function.name) * line.slope + line.offset
 
 
 def always_equal(a: Dim, b: Dim) -> bool:
@@ -77,7 +71,7 @@ def _ones(piece: _Piece, end: int | None) -> tuple[int, int | None]:
     return (x, x) if not rest and piece.start <= x and (end is None or x < end) else (0, -1)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=MEMO)
 def _piecewise(dim: Dim) -> _Piecewise | None:
     """``dim`` as a function of its only symbol; None if it has several, products, or other functions."""
     if isinstance(dim, int):

@@ -189,7 +189,7 @@ def _checked_facts(result: object, op: Op, location: str) -> tuple[Fact, ...]:
     facts = tuple(out if isinstance(out, Fact) else Fact(out) for out in outputs)
     for fact in facts:
         _check_size(fact.type, op, location)
-    return tuple(fact.with_type(_simplified(fact.type)) for fact in facts)
+    return tuple(fact if fact.type.is_static else fact.with_type(_simplified(fact.type)) for fact in facts)
 
 
 def _simplified(type: TensorType) -> TensorType:

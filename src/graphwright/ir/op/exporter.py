@@ -26,7 +26,7 @@ class Exporter(Protocol):
     identified by name.
     """
 
-    newest: int
+    source_opset: int
     """The opset of the source model, at least the default of exported models. Ops of later opsets are
     written in other ops, so that an engine which runs the source runs the result.
     """

@@ -168,7 +168,7 @@ LayerNormalization.to_onnx = as_onnx(
 
 def _export_rms(e: Exporter, op: RMSNormalization, x: Value, scale: Value) -> Any:
     """Exports as Pow, ReduceMean, Sqrt, Div and Mul before opset 23, which introduced RMSNormalization."""
-    if e.newest >= 23:
+    if e.source_opset >= 23:
         return e.emit("RMSNormalization", x, scale, since=23, axis=op.axis, epsilon=op.epsilon)
     dtype = x.type.dtype
     wide: Any = x if dtype.bits >= 32 else e.cast(x, F32)

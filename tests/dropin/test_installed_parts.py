@@ -165,3 +165,27 @@ def test_weights_in_the_codes_of_bitsandbytes(kind: int, rows: int, columns: int
         made.append((packed, maxima))
     for mine, wanted in zip(*made, strict=True):
         np.testing.assert_array_equal(mine, wanted)
+
+
+PARTS = {
+    "quantization": "quantization.quantize_dynamic",
+    "tools": "tools.symbolic_shape_infer",
+    "transformers": "transformers.onnx_model",
+    "datasets": "datasets.get_example",
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("first", ["from onnxruntime import {0}", "import onnxruntime.{0}"])
+def test_from_onnxruntime_imports_the_same_part(part: str, first: str) -> None:
+    name = PARTS[part]
+    done = run(
+        f"{INSTALL}{first.format(part)}\n"
+        f"from onnxruntime import {part}\n"
+        f"import onnxruntime.{part} as other\n"
+        f"from onnxruntime.{part} import {name.partition('.')[2]} as found\n"
+        f"assert {part} is other and {name} is found\n"
+        f"print({part}.__file__)"
+    )
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()) == Path(onnxruntime.__file__).parent / part / "__init__.py"

@@ -74,7 +74,7 @@ for part in ("optimizer", "float16", "fusion_options", "onnx_model"):
     try:
         __import__(f"onnxruntime.transformers.{part}")
     except ImportError as error:
-        assert f"onnxruntime.transformers.{part}, import the onnxruntime package" in str(error), error
+        assert f"for onnxruntime.transformers.{part}, install the onnxruntime package" in str(error), error
     else:
         raise SystemExit(part)
 try:

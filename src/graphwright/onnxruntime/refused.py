@@ -95,6 +95,7 @@ def missing_part(name: str) -> ModuleNotFoundError:
 
 def _missing_text(name: str) -> str:
     return (
-        f"graphwright.onnxruntime has no {name}: it runs models; for the tools of onnxruntime.{name}, "
-        "import the onnxruntime package in a process of its own and run the model that they write here"
+        f"graphwright.onnxruntime has no {name}: it runs models; for onnxruntime.{name}, install the "
+        "onnxruntime package and call graphwright.onnxruntime.install(), or import that package in a process "
+        "of its own and run the model that it writes here"
     )

@@ -103,6 +103,11 @@ KINDS = {
     "a TensorRT engine": b"ftrt" + bytes(60),
     "a program or a shared object": b"\x7fELF" + bytes(60),
     "a PDF document": b"%PDF-1.7\n",
+    "a network of ncnn": b"7767517\n2 1\nInput x 0 1 x\nReLU relu 1 1 x y\n",
+    "a network of Caffe": b'name: "net"\nlayer {\n  name: "data"\n  type: "Input"\n}\n',
+    "a LightGBM model": b"tree\nversion=v4\nnum_class=1\n",
+    "an XGBoost model": b'{"learner":{"attributes":{}},"version":[3,1,0]}',
+    "a CatBoost model": b"CBM1" + bytes(60),
 }
 
 
@@ -145,6 +150,18 @@ def test_sessions_and_the_command_say_what_it_is(foreign: tuple[Path, str], tmp_
         gw.InferenceSession(named)
 
 
+def test_models_of_trees_name_their_converter() -> None:
+    for data in (KINDS["an XGBoost model"], b"{L\0\0\0\0\0\0\0\x07learner{L" + bytes(20)):  # JSON, UBJSON
+        with pytest.raises(
+            gw.ModelError, match=r"(?s)it is an XGBoost model.*onnxmltools\.convert_xgboost\("
+        ):
+            gw.compile(data)
+    with pytest.raises(gw.ModelError, match=r"(?s)it is a LightGBM model.*onnxmltools\.convert_lightgbm\("):
+        gw.compile(KINDS["a LightGBM model"])
+    with pytest.raises(gw.ModelError, match=r"(?s)it is a Python pickle.*skl2onnx\.to_onnx\("):
+        gw.compile(KINDS["a Python pickle"])
+
+
 @pytest.mark.parametrize("data", [torch_file(new=False), archive(net__data_dot_pkl=b"x")])
 def test_older_and_scripted_files_of_pytorch(data: bytes) -> None:
     with pytest.raises(gw.ModelError, match=r"(?s)it is a PyTorch file.*torch\.export"):
@@ -178,6 +195,11 @@ def test_errors_about_folders_name_their_models(tmp_path: Path) -> None:
         return str(of_compile.value)
 
     assert "give a file" in said()
+    (tmp_path / "Manifest.json").touch()
+    (tmp_path / "Data").mkdir()
+    with pytest.raises(gw.ModelError, match=r"(?s)is a Core ML package.*\.onnx it was converted from"):
+        gw.compile(tmp_path)
+    (tmp_path / "Manifest.json").unlink()
     (tmp_path / "model.safetensors").touch()
     assert "weights and no ONNX model" in said() and "torch.onnx.export" in said()
     (tmp_path / "model.onnx").touch()

@@ -35,6 +35,11 @@ PACKAGE: Final = FileKind(
     "a graphwright package, which is compiled already", "graphwright.load loads it, graphwright run runs it"
 )
 _EXPORT: Final = 'export the model: torch.onnx.export(model, inputs, "model.onnx", dynamo=True)'
+_SKLEARN: Final = "skl2onnx.to_onnx(model, inputs)"
+_TREES: Final = (
+    "load the model and convert it with onnxmltools: onnxmltools.convert_{}(model, initial_types=...)"
+)
+_ORIGINAL: Final = "give the .onnx it was converted from, or export the original model as ONNX"
 _TF: Final = "convert the model with tf2onnx: python -m tf2onnx.convert"
 _WEIGHTS_ALONE: Final = "weights without a graph: export the model that they belong to as ONNX"
 _PICTURE: Final = "give the model; a picture can be an input of a run, as an array"
@@ -55,6 +60,8 @@ TORCH: Final = FileKind(
 SAFETENSORS: Final = FileKind("a safetensors file", _WEIGHTS_ALONE)
 SAVED_MODEL: Final = FileKind("a TensorFlow SavedModel", f"{_TF} --saved-model FOLDER --output model.onnx")
 GRAPH_DEF: Final = FileKind("a TensorFlow graph", f"{_TF} --graphdef FILE --output model.onnx")
+XGBOOST: Final = FileKind("an XGBoost model", _TREES.format("xgboost"))
+CORE_ML: Final = FileKind("a Core ML package", _ORIGINAL)
 ZIP: Final = FileKind("a zip archive", _UNPACK)
 _REWRITE: Final = "fetch or write the file again"
 CUT_ZIP: Final = FileKind("the beginning of a zip archive, such as a graphwright package", _REWRITE)
@@ -90,6 +97,14 @@ _MAGIC: Final = (
     (0, b"\x93NUMPY", FileKind("a NumPy array", "give the model; an array can be an input of a run")),
     (0, b"\x7fELF", FileKind("a program or a shared object", "give the model that it was made from")),
     (0, b"ftrt", FileKind("a TensorRT engine", "give the .onnx it was built from")),
+    (0, b"7767517\n", FileKind("a network of ncnn", _ORIGINAL)),
+    (0, b"tree\nversion=", FileKind("a LightGBM model", _TREES.format("lightgbm"))),
+    (0, b"{L\0\0\0\0\0\0\0\x07learner", XGBOOST),
+    (
+        0,
+        b"CBM1",
+        FileKind("a CatBoost model", 'load it and call model.save_model("model.onnx", format="onnx")'),
+    ),
     (0, b"%PDF", FileKind("a PDF document", "give the model")),
     (0, b"BM", FileKind("a BMP picture", _PICTURE)),
 )
@@ -157,7 +172,8 @@ def _archive(head: bytes) -> FileKind | None:
 
 def _binary(head: bytes, size: int) -> FileKind | None:
     if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-        return FileKind("a Python pickle", f"it is never read, since it may run any code; {_EXPORT}")
+        advice = f"it is never read, since it may run any code; {_EXPORT}, or for scikit-learn: {_SKLEARN}"
+        return FileKind("a Python pickle", advice)
     if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= size - 8:
         return SAFETENSORS
     if head[:3] == b"\x08\x01\x12" and (b"serve" in head or b"tensorflow" in head or b"NoOp" in head):
@@ -183,11 +199,15 @@ def _text(head: bytes) -> FileKind | None:
         if b"<net " in start:
             return FileKind("an OpenVINO model", "give the .onnx it was converted from")
         return FileKind("an XML text", _AGAIN)
+    if start.startswith(b"{") and re.match(rb'\{\s*"learner"\s*:', start):
+        return XGBOOST
     if start[:1] in (b"{", b"["):
         return FileKind("a JSON text", "give the model that it describes")
     if start and not re.search(rb"[^\t-\r -~\x80-\xff]", head) and _is_utf8(head):
         if len(head) < 4:  # the beginning of anything
             return FileKind(f"{len(head)} byte{'s' * (len(head) > 1)} long", _REWRITE)
+        if re.search(rb"(^|\n)layers?\s*\{", start):
+            return FileKind("a network of Caffe", "convert it, with the weights in its .caffemodel, to ONNX")
         return FileKind("a text file", "give the model; .onnx files are binary")
     return None
 
@@ -206,6 +226,8 @@ def _folder(path: Path) -> FileKind:
     names = sorted(entry.name for entry in path.iterdir() if entry.name.isprintable())
     if "saved_model.pb" in names:
         return SAVED_MODEL._replace(advice=SAVED_MODEL.advice.replace("FOLDER", str(path)))
+    if {"Manifest.json", "Data"} <= {*names}:
+        return CORE_ML
     found = [name for name in names if name.endswith((".onnx", ".om"))]
     if found:
         return FileKind("a folder", f"give a file in it: {', '.join(found[:5])}")

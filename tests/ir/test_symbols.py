@@ -86,6 +86,22 @@ def test_inferred_ranges_contain_every_value(
     assert found.high is None or value <= found.high
 
 
+@pytest.mark.parametrize(
+    ("dim", "low", "high"),
+    [
+        (N * M - N - M + 1, 2, 9),  # (N - 1) * (M - 1)
+        (N * M - 2 * N, 2, 8),
+        (2 * M - N * M, -8, 0),
+        (N * N - N, 2, 12),
+    ],
+)
+def test_products_are_bounded_over_the_excesses_of_their_factors(dim: Dim, low: int, high: int) -> None:
+    found = SymbolTable({"N": Range(2, 4), "M": Range(3, 4)}).range_of(dim)
+    actual = [evaluate(dim, {"N": n, "M": m}) for n in (2, 3, 4) for m in (3, 4)]
+    assert low <= found.low <= min(actual)
+    assert found.high is not None and max(actual) <= found.high <= high
+
+
 def test_repeated_subexpressions_are_bounded_once() -> None:
     """A size of ten levels has a thousand paths to its symbol."""
     dim: Dim = N
@@ -177,6 +193,31 @@ def test_table_proves_by_constraints_and_ranges() -> None:
     fresh = [table.fresh("N"), table.fresh("N"), table.fresh("2 d")]
     assert [str(f) for f in fresh] == ["N_1", "N_2", "s2_d"]
     assert all(isinstance(f, Expr) for f in fresh)
+
+
+STEPS = st.lists(st.tuples(st.integers(1, 4), st.integers(-9, 9), st.integers(1, 5)), max_size=3)
+
+
+@quick
+@given(STEPS)
+@example([(1, 3, 4), (1, -8, 1)])
+@example([(3, -1, 2)])
+def test_a_constraint_on_quotients_bounds_their_symbol(steps: list[tuple[int, int, int]]) -> None:
+    """It holds exactly for the sizes from the bound on."""
+    dim: Dim = N
+    for factor, summand, divisor in steps:
+        dim = floordiv(factor * dim + summand, divisor)
+    table = SymbolTable()
+    table.demand("<=", 0, dim, "Conv_0")
+    bound = table.range_of(N).low
+    assert [evaluate(dim, {"N": n}) >= 0 for n in range(60)] == [n >= bound for n in range(60)]
+
+
+def test_guards_bound_their_symbols() -> None:
+    table = SymbolTable(assumable=None)
+    assert table.assume("<=", 1, 16 * N, "Div_0")
+    assert table.proves_at_least(32 * N, 32)
+    assert not table.proves_at_least(N, 2)
 
 
 def test_equalities_are_transitive_and_enter_expressions() -> None:

@@ -81,7 +81,7 @@ class SymbolTable:
     assumptions.
     """
     undecided: bool = False
-    """Whether inference left a size or rank open that an assumption would have decided."""
+    """Whether the last inference left a size or rank open that an assumption would have decided."""
     host_sizes: set[str] = field(default_factory=set)
     """Symbols of sizes that the host finds by running a node: programs must not assume
     anything about them.
@@ -131,12 +131,12 @@ class SymbolTable:
         return dim
 
     def range_of(self, dim: Dim) -> Range:
-        """Bounds of ``dim``, from the ranges of its symbols and constraints on them."""
+        """Bounds of ``dim``, from the ranges of its symbols, and constraints and guards on them."""
         return bounds(dim, self._symbol_range)
 
     def _symbol_range(self, name: str) -> Range:
         known = self.ranges.get(name, Range())
-        lows = filter(None, map(lower_bound, self.constraints)) if self.constraints else ()
+        lows = filter(None, map(lower_bound, (*self.constraints, *self.guards)))
         demanded = max((low for bounded, low in lows if bounded == name), default=0)
         return Range(demanded, known.high) if demanded > known.low else known
 

@@ -50,6 +50,7 @@ def infer_module(module: Module, record: Record, visit: Visit | None = None) -> 
     conflict.
     """
     walk = ShapeInference(module, record, visit)
+    module.symbols.undecided = False
     for graph in module.graphs.values():
         walk.graph(graph, [Fact(value.type) for value in graph.inputs])
     walk.errors.raise_if_any()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 
-from graphwright.ir.algebra.atoms import Atom, Symbol
-from graphwright.ir.algebra.expressions import Dim, terms_of
+from graphwright.ir.algebra.atoms import Atom, Monomial, Symbol
+from graphwright.ir.algebra.expressions import Dim, Terms, of_atom, product, terms_of, total
 from graphwright.records import dataclass
 
 LOWEST = -(2**63)
 """Means no lower bound."""
+
+MAX_EXCESS_TERMS = 256
+"""Polynomials that would have more terms over the excesses of their atoms are bounded as they are."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,47 @@ def bounds(dim: Dim, of_symbol: Callable[[str], Range]) -> Range:
 
 def _bounds(dim: Dim, of_symbol: Callable[[str], Range], known: dict[Atom, Range]) -> Range:
     """``bounds``, which adds the ranges of atoms to ``known``: sizes of deep models repeat their parts."""
-    low, high = 0, 0
-    unbounded_below = unbounded_above = False
-    for monomial, coefficient in terms_of(dim):
+    terms = terms_of(dim)
+    for monomial, _ in terms:
         for atom, _ in monomial:
             if atom not in known:
                 known[atom] = _atom_bounds(atom, of_symbol, known)
-        factors = [known[atom] for atom, power in monomial for _ in range(power)]
+    degree = max((_degree(monomial) for monomial, _ in terms), default=0)
+    if degree > 1 and 1 < len(terms) << degree <= MAX_EXCESS_TERMS:
+        return _interval(*_over_excesses(terms, known))
+    return _interval(terms, known)
+
+
+def _over_excesses(terms: Terms, ranges: Mapping[Atom, Range]) -> tuple[Terms, Mapping[Atom, Range]]:
+    """``terms`` as a polynomial of the excess of each atom over its least value, with the ranges of these.
+    Interval arithmetic then finds that ``a*b - a`` is not negative for ``b >= 1``.
+    """
+    excesses, shifted = dict[Atom, Range](), dict[Atom, Dim]()
+    for atom in {atom for monomial, _ in terms for atom, _ in monomial}:
+        low, high = ranges[atom].low, ranges[atom].high
+        if low == LOWEST:
+            excesses[atom], shifted[atom] = ranges[atom], of_atom(atom)
+            continue
+        excess = Symbol(f"{atom} - {low}")
+        excesses[excess] = Range(0, None if high is None else high - low)
+        shifted[atom] = of_atom(excess) + low
+    parts = [
+        product((factor, *(shifted[atom] for atom, power in monomial for _ in range(power))))
+        for monomial, factor in terms
+    ]
+    return terms_of(total(parts)), excesses
+
+
+def _degree(monomial: Monomial) -> int:
+    return sum(power for _, power in monomial)
+
+
+def _interval(terms: Terms, ranges: Mapping[Atom, Range]) -> Range:
+    """The range of the sum of ``terms`` by interval arithmetic."""
+    low, high = 0, 0
+    unbounded_below = unbounded_above = False
+    for monomial, coefficient in terms:
+        factors = [ranges[atom] for atom, power in monomial for _ in range(power)]
         if any(b.low < 0 for b in factors):
             unbounded_below = unbounded_above = True
             continue

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from graphwright.ir.algebra.atoms import Symbol
+from graphwright.ir.algebra.atoms import Monomial, Symbol
 from graphwright.ir.algebra.expressions import Dim, SymbolError, names_in, terms_of
 from graphwright.ir.algebra.substitution import evaluate
 from graphwright.records import dataclass, field
@@ -51,9 +52,30 @@ class Constraint:
 @lru_cache(maxsize=1024)
 def lower_bound(constraint: Constraint) -> tuple[str, int] | None:
     """A symbol and its lower bound, if that is all that the constraint requires; else None."""
-    terms = terms_of(constraint.right - constraint.left)
-    (monomial, factor), constant = terms[0] if terms else ((), 0), sum(c for m, c in terms if not m)
-    if constraint.relation != "<=" or factor < 1 or len(monomial) != 1 or len(terms) > 1 + bool(constant):
+    required = constraint.right - constraint.left
+    if constraint.relation != "<=" or len(names_in(required)) != 1 or not _rises(required):
         return None
-    ((atom, power),) = monomial
-    return (atom.name, -(constant // factor)) if isinstance(atom, Symbol) and power == 1 else None
+    (name,) = names_in(required)
+
+    def value(size: int) -> int:
+        return evaluate(required, {name: size})
+
+    enough = 1
+    while value(enough) < 0:
+        enough *= 2
+    return name, bisect_left(range(enough), 0, key=value)
+
+
+def _rises(dim: Dim) -> bool:
+    """Whether ``dim`` is a sum of multiples of symbols, and of quotients of such sums: it has no greatest
+    value.
+    """
+    return all(not monomial or (factor > 0 and _rises_with(monomial)) for monomial, factor in terms_of(dim))
+
+
+def _rises_with(monomial: Monomial) -> bool:
+    ((atom, power), *more) = monomial
+    if more or power > 1 or isinstance(atom, Symbol):
+        return not more and power == 1
+    numerator, divisor = atom.operands[0], atom.operands[-1]
+    return atom.name == "floordiv" and isinstance(divisor, int) and divisor > 0 and _rises(numerator)

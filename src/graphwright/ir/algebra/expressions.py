@@ -17,6 +17,8 @@ from weakref import WeakValueDictionary
 from graphwright.ir.algebra.atoms import Atom, Function, Monomial, Symbol
 
 Dim = Union[int, "Expr"]
+Terms = tuple[tuple[Monomial, int], ...]
+"""Monomials with coefficients; the monomial of a constant is empty."""
 
 MEMO: Final = 8192
 """Cached results per operation."""
@@ -35,13 +37,13 @@ class Expr:
     """
 
     __slots__ = ("__weakref__", "_hash", "_names", "_text", "terms")
-    terms: tuple[tuple[Monomial, int], ...]
+    terms: Terms
     _hash: int
     _names: frozenset[str] | None
     _text: str
-    _interned: ClassVar[WeakValueDictionary[tuple[tuple[Monomial, int], ...], Expr]] = WeakValueDictionary()
+    _interned: ClassVar[WeakValueDictionary[Terms, Expr]] = WeakValueDictionary()
 
-    def __new__(cls, terms: tuple[tuple[Monomial, int], ...]) -> Expr:
+    def __new__(cls, terms: Terms) -> Expr:
         known = cls._interned.get(terms)
         if known is not None:
             return known
@@ -54,7 +56,7 @@ class Expr:
     def __hash__(self) -> int:
         return self._hash
 
-    def __reduce__(self) -> tuple[type[Expr], tuple[tuple[tuple[Monomial, int], ...]]]:
+    def __reduce__(self) -> tuple[type[Expr], tuple[Terms]]:
         return Expr, (self.terms,)
 
     def __add__(self, other: Dim) -> Dim:
@@ -127,7 +129,7 @@ def symbol(name: str) -> Expr:
     """The symbolic size ``name``."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise SymbolError(f"{name!r} is not a valid symbol: use letters, digits and _")
-    return Expr(((((Symbol(name), 1),), 1),))
+    return of_atom(Symbol(name))
 
 
 @lru_cache(maxsize=MEMO)
@@ -228,8 +230,8 @@ def atoms(dim: Dim) -> Iterator[Symbol]:
                     yield from atoms(operand)
 
 
-def terms_of(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
-    """The terms of ``dim``: monomials with coefficients; the monomial of a constant is empty."""
+def terms_of(dim: Dim) -> Terms:
+    """The terms of ``dim``."""
     if isinstance(dim, Expr):
         return dim.terms
     return (((), int(dim)),) if dim else ()
@@ -284,8 +286,13 @@ def _term_text(monomial: Monomial, coefficient: int) -> str:
     return "*".join([str(coefficient), *factors])
 
 
+def of_atom(atom: Atom) -> Expr:
+    """``atom`` as an expression."""
+    return Expr(((((atom, 1),), 1),))
+
+
 def _function(name: str, *operands: Dim) -> Expr:
-    return Expr(((((Function(name, operands), 1),), 1),))
+    return of_atom(Function(name, operands))
 
 
 def _split_multiples(a: Expr, b: int) -> tuple[Dim, Dim]:

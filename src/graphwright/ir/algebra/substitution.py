@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphwright.ir.algebra.atoms import Atom, Symbol
-from graphwright.ir.algebra.expressions import FUNCTIONS, Dim, Expr, SymbolError, names_in, product
+from graphwright.ir.algebra.expressions import FUNCTIONS, Dim, Expr, SymbolError, names_in, of_atom, product
 
 
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
@@ -25,7 +25,7 @@ def _substituted(dim: Dim, values: Mapping[str, Dim], cache: dict[Expr, Dim]) ->
         for atom, power in monomial:
             if isinstance(atom, Symbol):
                 value = values.get(atom.name)
-                factor: Dim = Expr((((((atom, 1),), 1)),)) if value is None else value
+                factor: Dim = of_atom(atom) if value is None else value
             else:
                 factor = FUNCTIONS[atom.name](*(_substituted(each, values, cache) for each in atom.operands))
             term = term * (factor if power == 1 else product([factor] * power))

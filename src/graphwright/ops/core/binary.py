@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.loops.nodes import Scalar, apply, select
-from graphwright.ir.op import Array, Import, Importer, Op, Trait, op, op_class
+from graphwright.ir.op import Array, Import, Importer, Inference, Op, Trait, op, op_class
 from graphwright.ir.op.exporter import as_onnx
-from graphwright.ir.symbols import Dim, Range, SymbolTable
+from graphwright.ir.symbols import Dim, Range
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.symbols import minimum as minimum_dim
 from graphwright.ir.types import BOOL, DType
@@ -19,7 +19,7 @@ from graphwright.ops.core.div import Div
 from graphwright.ops.core.elementwise_samples import binary_samples
 from graphwright.ops.core.pointwise import Pointwise
 
-ElementRule = Callable[[SymbolTable, Dim, Dim], Dim | None]
+ElementRule = Callable[[Inference, Dim, Dim], Dim | None]
 """Computes an output element from the elements of the operands, which may be symbolic; None if unknown."""
 
 
@@ -55,9 +55,9 @@ def binary(
         "traits": Trait.ELEMENTWISE | traits,
     }  # fmt: skip
     if known is not None:
-        body["known"] = lambda self, symbols, a, b: known(symbols, a, b)
+        body["known"] = lambda self, at, a, b: known(at, a, b)
     if known_real is not None:
-        body["known_real"] = lambda self, symbols, a, b: known_real(symbols, a, b)
+        body["known_real"] = lambda self, at, a, b: known_real(at, a, b)
     cls: type[Op] = op(name)(type(name, (Pointwise,), body))
     imports = {onnx: simple(cls)} if isinstance(onnx, int) else onnx or {}
     cls.onnx = {(name, since): convert for since, convert in imports.items()}
@@ -66,15 +66,15 @@ def binary(
     return cls
 
 
-def _subtract_real(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
-    return a - b if symbols.proves_at_least(a - b, 0) else None
+def _subtract_real(at: Inference, a: Dim, b: Dim) -> Dim | None:
+    return a - b if at.symbols.proves_at_least(a - b, 0) else None
 
 
 def _compare(test: Callable[[Range], bool | None]) -> ElementRule:
     """A comparison of ``a`` and ``b``, decided by ``test`` of the range of ``a - b``."""
 
-    def known(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
-        decided = test(symbols.range_of(a - b))
+    def known(at: Inference, a: Dim, b: Dim) -> Dim | None:
+        decided = test(at.symbols.range_of(a - b))
         return None if decided is None else int(decided)
 
     return known

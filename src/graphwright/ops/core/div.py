@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Scalar, apply
-from graphwright.ir.op import Array, op
-from graphwright.ir.symbols import Dim, SymbolTable, floordiv, mod
+from graphwright.ir.op import Array, Inference, op
+from graphwright.ir.symbols import Dim, floordiv, mod
 from graphwright.ops.core.common import NUMBERS, like, quiet, simple
 from graphwright.ops.core.elementwise_samples import binary_samples
 from graphwright.ops.core.pointwise import Pointwise
@@ -29,21 +29,23 @@ class Div(Pointwise):
     def expression(self, a: Scalar, b: Scalar) -> Scalar:
         return apply("div_by_sum" if self.by_sum else "div", a, b)
 
-    def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+    def known(self, at: Inference, *elements: Dim) -> Dim | None:
         """The quotient of two numbers, or of symbolic operands that are not negative: their quotient,
-        truncated towards zero, is floordiv.
+        truncated towards zero, is floordiv. A divisor that may be 0 is assumed not to be.
         """
         a, b = elements
-        if isinstance(a, int) and isinstance(b, int) and b:
+        if b == 0:
+            return 0
+        if isinstance(a, int) and isinstance(b, int):
             return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        if symbols.proves_at_least(a, 0) and symbols.proves_at_least(b, 1):
-            return floordiv(a, b)
-        return None
+        if not at.symbols.proves_at_least(a, 0) or not at.symbols.proves_at_least(b, 0):
+            return None
+        return floordiv(a, b) if at.not_less(b, 1) else None
 
-    def known_real(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+    def known_real(self, at: Inference, *elements: Dim) -> Dim | None:
         """The quotient if there is no remainder."""
         a, b = elements
-        return floordiv(a, b) if symbols.proves_at_least(b, 1) and mod(a, b) == 0 else None
+        return floordiv(a, b) if at.symbols.proves_at_least(b, 1) and mod(a, b) == 0 else None
 
 
 Div.onnx = {("Div", 7): simple(Div)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from graphwright.ir.loops.nodes import Scalar, apply
-from graphwright.ir.op import Array, Sample, Trait, arg, op
+from graphwright.ir.op import Array, Inference, Sample, Trait, arg, op
 from graphwright.ir.op.exporter import as_onnx
-from graphwright.ir.symbols import Dim, SymbolTable
+from graphwright.ir.symbols import Dim
 from graphwright.ir.types import BOOL, I64, STRING
 from graphwright.ops.core.common import LOGICAL, NUMBERS, simple
 from graphwright.ops.core.elementwise_samples import binary_samples
@@ -22,10 +22,10 @@ class Equal(Pointwise):
     dtypes = NUMBERS | {BOOL, STRING}
     gives = BOOL
 
-    def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
-        if symbols.proves_equal(*elements):
+    def known(self, at: Inference, *elements: Dim) -> Dim | None:
+        if at.symbols.proves_equal(*elements):
             return 1
-        return 0 if symbols.refutes_equal(*elements) else None
+        return 0 if at.symbols.refutes_equal(*elements) else None
 
     def reference(self, a: Array, b: Array) -> Array:
         return np.asarray(a == b, dtype=np.bool_)

@@ -8,9 +8,9 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Scalar, apply
-from graphwright.ir.op import Array, op
+from graphwright.ir.op import Array, Inference, op
 from graphwright.ir.op.exporter import Exporter, Operand
-from graphwright.ir.symbols import Dim, SymbolTable, maximum, mod
+from graphwright.ir.symbols import Dim, maximum, mod
 from graphwright.ops.core.aten import BOTH_WAYS, TENSOR_OR_NUMBER, by_overload, elementwise
 from graphwright.ops.core.common import NUMBERS, like, quiet, with_attributes
 from graphwright.ops.core.elementwise_samples import binary_samples
@@ -26,8 +26,8 @@ class Mod(Pointwise):
     fmod: bool = False
     dtypes = NUMBERS
 
-    def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
-        a, b = elements
+    def known(self, at: Inference, *elements: Dim) -> Dim | None:
+        (a, b), symbols = elements, at.symbols
         if not symbols.proves_at_least(b, 0) or (self.fmod and not symbols.proves_at_least(a, 0)):
             return None
         return mod(a, b if symbols.proves_at_least(b, 1) else maximum(b, 1))  # x mod 1 is 0 as well

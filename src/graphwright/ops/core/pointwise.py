@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import ClassVar
 
 from graphwright.ir.op import Fact, Inference, Op, Trait
-from graphwright.ir.symbols import Dim, SymbolTable
+from graphwright.ir.symbols import Dim
 from graphwright.ir.types import DType, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
 from graphwright.ops.core.known_elements import elementwise_fact, size_fact
@@ -43,7 +43,7 @@ class Pointwise(Op):
             shape = at.broadcast(*(operand.shape for operand in operands))
         type = TensorType(self.gives or dtype, shape)
         if not dtype.is_float:
-            return elementwise_fact(type, operands, partial(self.known, at.symbols))
+            return elementwise_fact(type, operands, partial(self.known, at))
         if any(operand.elements is None and operand.data is None for operand in operands):
             return type
         sizes = [
@@ -51,15 +51,15 @@ class Pointwise(Op):
         ]
         if len(sizes) < len(operands):
             return type
-        return elementwise_fact(type, sizes, partial(self.known_real, at.symbols))
+        return elementwise_fact(type, sizes, partial(self.known_real, at))
 
-    def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+    def known(self, at: Inference, *elements: Dim) -> Dim | None:
         """Computes an integer or bool output element, as a dim, from the elements of the operands, which may
         be symbolic. None if it is unknown.
         """
         return None
 
-    def known_real(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+    def known_real(self, at: Inference, *elements: Dim) -> Dim | None:
         """The same for float operands whose elements are integers >= 0. Models convert sizes to floats to
         scale them.
         """

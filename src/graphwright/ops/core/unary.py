@@ -9,9 +9,9 @@ import numpy as np
 
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Scalar, apply, maximum, minimum
-from graphwright.ir.op import Array, AtenImport, AtenImporter, Importer, Op, Trait, op
+from graphwright.ir.op import Array, AtenImport, AtenImporter, Importer, Inference, Op, Trait, op
 from graphwright.ir.op.exporter import as_onnx
-from graphwright.ir.symbols import Dim, SymbolTable
+from graphwright.ir.symbols import Dim
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.types import BOOL, F16, F32, DType
 from graphwright.ops.core.aten import elementwise
@@ -30,7 +30,7 @@ def unary(
     dtypes: frozenset[DType] = FLOATS,
     gives: DType | None = None,
     fill: str = "normal",
-    known: Callable[[SymbolTable, Dim], Dim | None] | None = None,
+    known: Callable[[Inference, Dim], Dim | None] | None = None,
     keeps_sizes: bool = False,
     traits: Trait = Trait.NONE,
 ) -> type[Op]:
@@ -54,9 +54,9 @@ def unary(
         "reference": compute, "expression": scalar, "traits": Trait.ELEMENTWISE | traits,
     }  # fmt: skip
     if known is not None:
-        body["known"] = lambda self, symbols, x: known(symbols, x)
+        body["known"] = lambda self, at, x: known(at, x)
     if keeps_sizes:
-        body["known_real"] = lambda self, symbols, x: x
+        body["known_real"] = lambda self, at, x: x
     cls: type[Op] = op(name)(type(name, (Pointwise,), body))
     if since is not None:
         cls.onnx = {(name, since): simple(cls)}
@@ -83,16 +83,16 @@ def _mish_scalar(x: Scalar) -> Scalar:
     return x * (n / (n + 2.0))
 
 
-def _known_abs(symbols: SymbolTable, x: Dim) -> Dim | None:
+def _known_abs(at: Inference, x: Dim) -> Dim | None:
     if isinstance(x, int):
         return abs(x)
-    return x if symbols.proves_at_least(x, 0) else None
+    return x if at.symbols.proves_at_least(x, 0) else None
 
 
-def _known_sign(symbols: SymbolTable, x: Dim) -> Dim | None:
+def _known_sign(at: Inference, x: Dim) -> Dim | None:
     if isinstance(x, int):
         return (x > 0) - (x < 0)
-    return 1 if symbols.proves_at_least(x, 1) else None
+    return 1 if at.symbols.proves_at_least(x, 1) else None
 
 
 Abs = unary("Abs", "``|x|``", 6, np.abs, "abs", NUMBERS, known=_known_abs, keeps_sizes=True,

@@ -156,7 +156,7 @@ def holds_package(source: str | os.PathLike[str] | bytes) -> bool:
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a file; empty if it cannot be read, which compiling it will report."""
+    """The first bytes of a file; empty if it cannot be read, as the compilation will report that."""
     try:
         if not path.is_file():
             return b""

@@ -182,7 +182,7 @@ def test_ambiguous_models_use_the_block_of_this_machine(block: int, monkeypatch:
     monkeypatch.setattr(log, "warn_once", lambda about, message, *values: messages.append(message % values))
     compare(*chain(block, (3, 32, 32), 32))
     (message,) = messages
-    assert f"it is read with {block}, as on this machine" in message
+    assert f"it is read with blocks of {block}, as on this machine" in message
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ class Request:
     redo: bool = False
     """Undo an earlier fusion of the model, and fuse it again."""
     library: bool = False
-    """Make the largest parts that one program computes functions as well, and compile them to operators for
-    ONNX Runtime.
+    """Also make functions of the largest parts that one program can compute, and compile these to operators
+    for ONNX Runtime.
     """
     unserved: Mapping[str, str] = field(default_factory=dict)
     """The functions for which the library gets no operator, with the reason for each."""
@@ -83,7 +83,9 @@ class Summary:
     operators: Counter[str]
     """How often each op occurs in the simplified model."""
     foreign: Counter[str]
-    """How often each op occurs that stays as it is in the model, because engines may have kernels for it."""
+    """The ops that stay unchanged in the model because engines may have kernels for them, and how often each
+    occurs.
+    """
     candidates: int
     """The number of merges that were considered."""
     merges: int

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import BinaryIO, Final
 
+from graphwright.package.hashes import Piece
+
 PAGE: Final = 4096
-Piece = bytes | memoryview
 Part = Piece | Callable[[BinaryIO], None]
 """Its bytes, or what writes them to a file, from its current position."""
 

@@ -1,9 +1,9 @@
 """Finds the nodes of a simplified model that can be fused, on a copy that is decomposed to ops with kernels.
 
 Fusion works on decomposed ops: a softmax becomes a maximum, a difference, an exponential, a sum and a
-quotient. Other engines have a kernel for the softmax itself. So the nodes of the copy are marked with the
-node of the model that they come from, and a region of the copy selects the nodes of the model that are
-entirely in it.
+quotient. Other engines have a kernel for the softmax itself. So each node of the copy is marked with the node
+of the model that it comes from. A region of the copy selects a node of the model if it contains all nodes
+with this mark.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class Standalone:
 
     @property
     def assumed(self) -> list[str]:
-        """The conditions on the sizes of inputs that each of its programs has, if there are none for other
-        sizes; empty if it runs all sizes that the model allows.
+        """Conditions on the sizes of inputs. Sizes that violate them have no program in the library. Empty if
+        it runs all sizes that the model allows.
         """
         executable = self.package.main.executable
         return [] if executable is None else list(dict.fromkeys(_assumed(executable)))

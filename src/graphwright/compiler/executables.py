@@ -45,7 +45,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A module of which it is decided whether one program or a host program runs it."""
+    """A module, and the decision whether it becomes one program or a host program."""
 
     module: Module
     records: Sequence[Record] | None
@@ -58,8 +58,8 @@ class _Draft:
 def compile_executables(
     modules: Sequence[Module], options: Options, observe: Observer, shared: Weights | None
 ) -> tuple[list[Compiled], Weights]:
-    """Compiles an executable for each of ``modules``, which are rewritten in place, with shared generated
-    kernels and one set of weights, which begins with ``shared``. Raises ModelError, ToolchainError.
+    """Compiles an executable for each of ``modules``, which are rewritten in place. The executables share
+    generated kernels and one set of weights, which begins with ``shared``. Raises ModelError, ToolchainError.
     """
     numbers = count()
     drafts = [_draft(module, numbers, options, observe) for module in modules]

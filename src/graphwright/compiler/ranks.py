@@ -58,8 +58,7 @@ def _fix_ranks(module: Module, trials: Iterator[int], slots: Iterator[int]) -> I
         _spend(trials)
         trial = clone_module(module)
         value = trial.main.inputs[index]
-        dims = tuple(trial.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
-        value.type = TensorType(value.type.dtype, dims)
+        value.type = TensorType(value.type.dtype, trial.symbols.fresh_sizes(value.name, rank))
         try:
             PassManager((SHAPES,)).run(trial)
         except ModelError:

@@ -107,8 +107,8 @@ def recompile(package: Package, options: Options) -> Package:
 
 
 def specialize(package: Package, shapes: Shapes, options: Options) -> Package:
-    """Compiles the main entry of ``package`` for ``shapes`` only; of a model with gears, the graph for all
-    other shapes.
+    """Compiles the main entry of ``package`` for ``shapes`` only. Of a model with gears, it compiles the
+    graph for shapes that are not a gear.
     """
     plugins.use(options)
     module = _general_module(package)
@@ -196,9 +196,9 @@ def _guards(dispatch: Dispatch, shapes: Shapes) -> list[Constraint]:
 
 
 def _sizes_that_follow(dispatch: Dispatch, case: Executable) -> list[Constraint]:
-    """The numbers that ``case`` has in place of dynamic dimensions of the inputs of ``dispatch``: its guards
-    and the graph determine them, as ``b == 4`` follows from the guard ``a == b`` where the graph needs
-    ``a == 4``.
+    """The sizes of inputs that are dynamic in ``dispatch`` but numbers in ``case``, as constraints. They
+    follow from the guards of the case and from the graph: if the graph needs ``a == 4``, the guard ``a == b``
+    implies ``b == 4``.
     """
     return [
         parse_constraint(f"{general} == {known}")
@@ -211,7 +211,7 @@ def _sizes_that_follow(dispatch: Dispatch, case: Executable) -> list[Constraint]
 def sizes_that_break(guards: Sequence[Constraint], sizes: Mapping[str, int]) -> dict[str, Dim]:
     """The named sizes that have to be fixed so that no guard is violated.
 
-    Of two sizes that were assumed equal, the one that is 1 is fixed if one is (a broadcast); the other may
+    If two sizes were assumed equal and one of them is 1 (a broadcast), only that one is fixed; the other may
     vary.
     """
     found: dict[str, Dim] = {}
@@ -258,5 +258,4 @@ def _rank_inputs(module: Module, ranks: Sequence[int]) -> None:
     """Gives inputs of unknown rank the ``ranks`` and fresh symbolic sizes."""
     for value, rank in zip(module.main.inputs, ranks, strict=True):
         if value.type.shape is None:
-            dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
-            value.type = TensorType(value.type.dtype, dims)
+            value.type = TensorType(value.type.dtype, module.symbols.fresh_sizes(value.name, rank))

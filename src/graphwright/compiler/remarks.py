@@ -18,11 +18,11 @@ from graphwright.passes.base import NodeKey, Record
 from graphwright.records import dataclass
 
 MOST_NAMES: Final = 6
-"""Nodes that are named per kind; the others are only counted."""
+"""The most nodes that are named per kind; the others are only counted."""
 MOST_DECLINED: Final = 30
-"""Reasons that are kept per pass: those that concern the most nodes."""
+"""The most reasons that are kept per pass: those that concern the largest numbers of nodes."""
 MOST_NODES: Final = 5000
-"""Remarks about single nodes that are kept per kind."""
+"""The most remarks about single nodes that are kept per kind."""
 
 
 @dataclass(frozen=True)

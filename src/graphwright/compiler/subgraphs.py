@@ -1,5 +1,5 @@
-"""Subgraphs of a partitioned graph: nodes as a closed region, a region as a module of its own, and the graph
-of that module as the region again.
+"""Subgraphs of a partitioned graph: copies nodes into a closed region, makes a region a module that is
+compiled by itself, and makes the compiled graph the region again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from graphwright.records import replace
 
 
 def closed_copy(nodes: Sequence[Node], name: str) -> tuple[Graph, list[Value], list[Value]]:
-    """A copy of ``nodes`` as a closed graph, the values that it takes as inputs, and the values that others
-    read.
+    """Copies ``nodes`` to a closed graph. Returns the graph, the values that it receives as inputs, and the
+    results of ``nodes`` that are read outside of them.
     """
     inside = set(nodes)
     read = dict.fromkeys(value for node in nodes for value in node.inputs if value is not None)
@@ -60,8 +60,8 @@ def subgraph_module(module: Module, number: int) -> Module:
 
 
 def module_of(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
-    """``region`` as the entry graph of a new module, with one further input for each of ``sizes`` that binds
-    it.
+    """``region`` as the entry graph of a new module. An additional input for each of ``sizes`` binds that
+    size.
     """
     subgraph = Module()
     subgraph.constants, subgraph.hints = module.constants.copy(), dict(module.hints)

@@ -66,8 +66,8 @@ def bf16_direct_work(lanes: int, pixels: Dim, cin: Dim, cout: Dim, taps: Dim, re
 
 
 def im2col_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim) -> Work:
-    """Row-major convolution as a product of gathered panels with the weights. The last panel of weights,
-    which has half as many channels as a vector has lanes, takes as long as a full one.
+    """Row-major convolution as a product of gathered panels with the weights. A panel of weights has half as
+    many channels as a vector has lanes. The last panel takes as long as a full one.
     """
     gathered, panel = pixels * taps, lanes // 2
     few = isinstance(cout, int) and cout < panel
@@ -168,8 +168,8 @@ BAND_CALL_NS: Final = 1000
 
 
 def intermediate_image_ns(size: Dim, machine: Machine) -> Dim:
-    """The additional time, in nanoseconds, if one convolution stores an image of ``size`` bytes that does not
-    fit in the L2 cache and the next one loads it; measured with ``python -m benchmarks.fusion.bands``.
+    """The additional time in nanoseconds if an image of ``size`` bytes, which one convolution stores and the
+    next one loads, does not fit in the L2 cache. Measured with ``python -m benchmarks.fusion.bands``.
     """
     beyond_l2 = maximum(0, size - 2 * machine.l2.bytes)
     beyond_l3 = maximum(0, size - 5 * machine.l2.bytes)  # the share of it that is effectively available

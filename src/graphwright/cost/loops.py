@@ -23,7 +23,6 @@ from graphwright.ir.loops.nodes import (
     Const,
     Index,
     Kernel,
-    Kind,
     Let,
     Load,
     Loop,
@@ -32,6 +31,7 @@ from graphwright.ir.loops.nodes import (
     Scalar,
     Statement,
     Store,
+    vectorizes,
     walk,
 )
 from graphwright.ir.symbols import Dim, Expr, SymbolError, ceildiv, names_in, product, substitute, symbol
@@ -149,9 +149,7 @@ class _Body:
                 return columns * (rows * (terms * _PRODUCT + _SUM) + terms * _COLUMN)
 
     def _loop(self, loop: Loop) -> Dim:
-        vectors = loop.kind is Kind.VECTOR and not any(
-            isinstance(s, Call) or (isinstance(s, Loop) and s.kind is Kind.VECTOR) for s in walk(loop.body)
-        )
+        vectors = vectorizes(loop)
         lanes = self.vector_bytes // _widest(loop) if vectors else 1
         vector = loop.axis if vectors else self.vector
         each = _Body(self.vector_bytes, loop.axis, max(lanes, self.lanes), vector).units(loop.body) + _TURN

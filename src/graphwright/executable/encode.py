@@ -187,8 +187,8 @@ def _check_numbers(program: HostProgram) -> None:
 
 
 def _check_order(program: HostProgram) -> None:
-    """Raises ValueError unless each value is made exactly once, before it is read, and the types of values
-    match those of the calls that read and make them.
+    """Raises ValueError unless each value is made exactly once and before it is read. The types of values
+    must match those of the programs that are called.
     """
     if program.input_count > len(program.values):
         raise ValueError(f"there are {program.input_count} inputs, but only {len(program.values)} values")

@@ -121,8 +121,9 @@ def _widens(node: Node) -> bool:
 
 
 def _is_stored(node: Node, candidate: Candidate) -> bool:
-    """Whether the operand of ``node`` is stored anyway, for either of two reasons: a contraction reads it, or
-    the last reader of the chain that begins at ``node`` also reads a later value, whose kernel it will join.
+    """Whether the operand of ``node`` is stored in any case. There are two reasons: a contraction reads the
+    operand; or the chain of readers that begins at ``node`` ends with a node that also reads a later value,
+    and so will join the kernel of that value.
     """
     if any(Trait.CONTRACTION in user.op.traits for user in node.operand(0).users):
         return True

@@ -43,7 +43,7 @@ LEGAL: Final = (
     Code.MEASURED,
     Code.HINT,
 )
-"""Codes of refused merges that are legal: their decisions have a prediction."""
+"""Codes of merges that are legal but were refused: their decisions contain a predicted time."""
 
 
 @dataclass(frozen=True)

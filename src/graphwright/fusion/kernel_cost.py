@@ -25,6 +25,7 @@ from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import Dim, evaluate
 from graphwright.layout.convolution_costs import blocked_efficiency
 from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.spatial import is_by_channel
 
 OPERATION_CYCLES: Final = 0.625
 """Cycles of a simple operation on 64 bytes."""
@@ -191,7 +192,7 @@ class KernelCosts:
             return self._predicted(Work(fmas=elements * terms, efficiency=GEMM))
         cout, cin, *kernel = (self.size(dim) for dim in w.type.dims)
         taps = math.prod(kernel)
-        if cin == 1 and anchor.op.group > 1:
+        if is_by_channel(anchor.op.group, w.type.dims):
             return self._predicted(blocked_depthwise_work(lanes, -(-elements // lanes), taps))
         efficiency = blocked_efficiency(anchor.op, w, min(cin, cout), lanes)
         pixels = elements // max(cout, 1)

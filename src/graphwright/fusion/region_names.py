@@ -56,7 +56,7 @@ def region_name(region: Graph, parts: Mapping[Origin, int] | None = None) -> str
 
 
 def parts_of(nodes: Iterable[Node]) -> Counter[Origin]:
-    """For each op, the number of ``nodes`` that it was decomposed to, without those that names leave out."""
+    """For each op that was decomposed: the number of ``nodes`` it became, without those that names omit."""
     return Counter(origin for node in nodes if _is_listed(node) for origin in node.origin or ())
 
 

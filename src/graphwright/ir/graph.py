@@ -7,7 +7,7 @@ maintain use lists. Regions capture nothing: outer values are passed to them as 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from graphwright.ir.constants.pool import ConstantPool
@@ -137,6 +137,11 @@ class Node(Generic[OpT]):
 
     def __repr__(self) -> str:
         return f"<{self.op.name} {self.location}>"
+
+
+def sources_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The source nodes that ``nodes`` come from, each once."""
+    return tuple(dict.fromkeys(source for node in nodes for source in node.sources))
 
 
 class Graph:

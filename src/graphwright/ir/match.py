@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from graphwright.ir.build import Builder
 from graphwright.ir.builtin.constant import constant_of
-from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.graph import Module, Node, Value, sources_of
 from graphwright.ir.op import Array, Op, Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.records import dataclass, field
@@ -139,8 +139,7 @@ class Match:
     @property
     def sources(self) -> tuple[str, ...]:
         """The source nodes of all matched nodes."""
-        ordered = (*self.nodes[1:], self.root)
-        return tuple(dict.fromkeys(source for node in ordered for source in node.sources))
+        return sources_of((*self.nodes[1:], self.root))
 
 
 @dataclass(frozen=True)

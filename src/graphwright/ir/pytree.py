@@ -195,7 +195,7 @@ class Reader:
                     self._field(each, held, f"{where}.{key}")
 
     def leave_out(self, tree: Tree, where: str) -> None:
-        """Notes that ``where`` is not given, which is a fault unless it contains only constants."""
+        """Handles an argument ``where`` that is absent: a fault, unless ``tree`` contains only constants."""
         names = (leaf.name for leaf in leaves(tree) if not isinstance(leaf, Constant))
         if any(name in self.inputs for name in names):
             self.faults.append(f"{where} is missing")

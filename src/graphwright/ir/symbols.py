@@ -124,6 +124,10 @@ class SymbolTable:
         self.ranges[name] = Range()
         return symbol(name)
 
+    def fresh_sizes(self, name: str, rank: int) -> tuple[Expr, ...]:
+        """New symbols for the ``rank`` sizes of the value ``name``."""
+        return tuple(self.fresh(f"{name}_{axis}") for axis in range(rank))
+
     def fresh_for_host(self, hint: str) -> Expr:
         """A new symbol, for a size that the host determines."""
         dim = self.fresh(hint)

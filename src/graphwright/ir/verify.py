@@ -11,7 +11,7 @@ from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.builtin.fused import Fused, Schedule, region_of, region_values
 from graphwright.ir.clone import with_own_symbols
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
-from graphwright.ir.inference.infer import compatible, infer_node
+from graphwright.ir.inference.infer import compatible, infer_node, input_facts
 from graphwright.ir.op import ConstRef, Fact, InferError
 from graphwright.ir.op.region_op import region_op
 from graphwright.ir.symbols import RELATIONS
@@ -286,7 +286,7 @@ def _schedule_faults(node: Node, schedule: Schedule) -> Iterator[_Fault]:
 def _region_facts(
     node: Node, index: int, facts: dict[Value, Fact], found: list[_Fault]
 ) -> Sequence[Fact | None]:
-    inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
+    inputs = input_facts(node, facts)
     expected = len(node.regions[index].inputs)
     try:
         given = region_op(node.op).region_inputs(index, inputs)

@@ -86,8 +86,8 @@ class Run:
 
     launches: tuple[Launch | Copy, ...]
     slots: frozenset[int] = frozenset()
-    """Positions of copies in ``launches`` that are redundant if their source is computed directly in its
-    slot.
+    """Positions of copies in ``launches``. Such a copy is omitted if its source is computed in its place in
+    the result.
     """
     temporaries: tuple[Value, ...] = ()
     """Values that are in no graph, which the launches pass to each other in memory private to the node."""

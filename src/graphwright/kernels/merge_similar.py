@@ -54,7 +54,9 @@ def merge_similar(programs: Sequence[_Steps], generated: GeneratedKernels) -> li
 
 
 def _passed(programs: Sequence[_Steps]) -> Iterator[str]:
-    """The kernels that launches pass as pointers, without arguments of their own."""
+    """The kernels that launches pass to other kernels as function pointers. They have no arguments of their
+    own.
+    """
     for step in (step for steps in programs for step in all_steps(steps)):
         launches = step.action.launches if isinstance(step.action, Run) else ()
         for operand in (o for launch in launches if isinstance(launch, Launch) for o in launch.operands):

@@ -28,11 +28,11 @@ from graphwright.layout.convolution_costs import convolution_ns
 from graphwright.layout.costs import LayoutCosts
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.channels_last_conv import ChannelsLastConv
 from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
 from graphwright.ops.nn.spatial import is_depthwise
-from graphwright.passes.canonicalize_reshapes import reshaped
 from graphwright.passes.canonicalize_transposes import permutation
 from graphwright.records import dataclass
 

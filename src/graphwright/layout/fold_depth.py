@@ -28,11 +28,11 @@ from graphwright.layout.convolution_costs import convolution_ns
 from graphwright.layout.costs import LayoutCosts
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.conv import Conv
 from graphwright.passes.base import Pass, Record, graphs, replace
-from graphwright.passes.canonicalize_reshapes import reshaped
 from graphwright.records import dataclass
 from graphwright.records import replace as replaced
 
@@ -45,7 +45,7 @@ _MOST_BYTES: Final = 256 << 20
 @dataclass(frozen=True)
 class FoldDepth(Pass):
     """Rewrites 3-D convolutions in f32 with one group and constant weights where this is predicted to be
-    faster, and what is between them. ``block``: channels per block.
+    faster. Nodes between such convolutions are rewritten with them. ``block``: channels per block.
     """
 
     block: int

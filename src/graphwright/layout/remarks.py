@@ -43,7 +43,7 @@ class LayoutCopy:
 
 @dataclass(frozen=True)
 class CopyReasons:
-    """The decisions about the nodes of a graph, as reasons for conversions."""
+    """Says why layout conversions remain, from the decisions about the nodes of a graph."""
 
     forms: Mapping[Node, LayoutChoice]
     """The nodes that could use the other layout."""

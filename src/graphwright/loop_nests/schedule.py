@@ -64,8 +64,8 @@ def _over(region: Graph, nest: Nest, groups: Sequence[tuple[Axis, ...]]) -> Sche
 
 
 def _positions(axes: Sequence[Axis], position: Mapping[Axis, int]) -> tuple[int, ...]:
-    """The positions of the groups that contain ``axes``, each once. Axes of an operand of which the loops
-    only read a slice may be in no group.
+    """The positions of the groups that contain ``axes``, each once. Some axes may be in no group: those of an
+    operand of which the loops read only a slice.
     """
     return tuple(dict.fromkeys(position[axis] for axis in axes if axis in position))
 

@@ -96,8 +96,8 @@ def conflicts(
 
 
 def _is_sequential(tasks: Sequence[Task], blocks: Sequence[Block]) -> bool:
-    """Whether each task depends on the one before it in its block, as in one stream, so that one runs at a
-    time.
+    """Whether only one task runs at a time: each depends on the task before it in its block, as in one
+    stream.
     """
     return all(
         index - 1 in tasks[index].after
@@ -109,8 +109,8 @@ def _is_sequential(tasks: Sequence[Task], blocks: Sequence[Block]) -> bool:
 def _intervals(tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, tuple[int, int]]:
     """The positions of the first and last access to each buffer, in sequential order.
 
-    Branches that exclude each other count as if they ran one after the other, so their own buffers do not
-    conflict.
+    Branches that exclude each other are numbered as if they ran one after the other. Buffers that only they
+    access then do not conflict.
     """
     order = _Order(tasks, blocks)
     intervals: dict[int, tuple[int, int]] = {}

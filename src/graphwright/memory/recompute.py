@@ -112,7 +112,7 @@ class _Search:
         return position < len(self.steps) and isinstance(self.steps[position].action, Run)
 
     def _without(self, number: int, maker: int, late: Sequence[int]) -> tuple[list[Item], dict[int, int]]:
-        """The items and sizes if the value is recomputed for its ``late`` readers."""
+        """The items and sizes if value ``number`` is computed again for its ``late`` readers."""
         again = len(self.sizes)
         items = list(self.items)
         for position in late:

@@ -110,7 +110,9 @@ def _parameter(table: Table) -> tuple[str, OrtValue]:
 
 
 def _serialized(versions: list[int], parameters: Mapping[str, OrtValue]) -> bytes:
-    """Each table follows its list of fields; what it refers to comes after it."""
+    """The FlatBuffer of an adapter. Each table follows its list of fields, and what a table refers to follows
+    it.
+    """
     data = bytearray(struct.pack("<I4s", 0, _IDENTIFIER))
     adapter = _table(data, [*versions, 0])
     _refer(data, 0, adapter)

@@ -121,7 +121,9 @@ def translated(first: Callable[[], str] = str) -> Iterator[None]:
 
 
 def status_of(error: GraphwrightError, first: str = "") -> Status:
-    """The exception that ONNX Runtime has for ``error``, whose text follows ``first``."""
+    """The exception that ONNX Runtime has for ``error``. Its message is ``first``, followed by that of
+    ``error``.
+    """
     op = foreign_op(error)
     if op:
         return Fail(f"Fatal error: {op}(-1) is not a registered function/op\n{error}")

@@ -164,8 +164,8 @@ class SessionOptions(_Fields):
     def add_external_initializers_from_files_in_memory(
         self, names: Sequence[str], buffers: Sequence[bytes], lengths: Sequence[int]
     ) -> None:
-        """Gives the bytes of files that the model's initializers lie in, by the names that it has for
-        them.
+        """Gives the contents of the files that contain the model's initializers, by the names of these files
+        in the model.
         """
         for name, buffer, length in zip(names, buffers, lengths, strict=True):
             self._files[name] = bytes(memoryview(buffer)[:length])

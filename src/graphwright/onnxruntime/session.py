@@ -316,7 +316,7 @@ class InferenceSession:
             return model.listed(names, known)  # the caller reports memory that does not fit
 
     def _fitting(self, feed: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
-        """The form of the model for ``feed``, and the feed as it takes it."""
+        """The variant of the model for the shapes of ``feed``, and ``feed`` converted to its input types."""
         feeds.require(self._required, self._model.inputs, feed)
         known = feeds.converted(self._model.inputs, feed)
         shapes = {name: getattr(value, "shape", ()) for name, value in known.items()}

@@ -103,8 +103,8 @@ def breaks_names(args: Sequence[NodeArg], shapes: Mapping[str, Sequence[int]]) -
 
 
 def has_scalars(inputs: Sequence[TensorSpec]) -> bool:
-    """Whether an input has no axes: ONNX Runtime checks the shape of such a feed as little as of one whose
-    rank is not known.
+    """Whether an input is a scalar. ONNX Runtime does not check the shape of the feed of a scalar, just as if
+    its rank were unknown.
     """
     return any(_is_scalar(spec) for spec in inputs)
 

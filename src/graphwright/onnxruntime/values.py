@@ -48,7 +48,8 @@ class OrtValue:
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> OrtValue:
-        """The bytes of ``data`` as the type with that number in TensorProto, which has as many bytes.
+        """The bytes of ``data`` as elements of another type of equal size, given by its number in
+        TensorProto.
 
         Raises RuntimeError, and TypeError for a value that is not an array.
         """

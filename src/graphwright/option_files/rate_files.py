@@ -88,8 +88,9 @@ REMEDY = "graphwright calibrate measures this machine, graphwright calibrate --r
 
 
 def resolved(calibration: str, users_file: Path) -> str:
-    """The option ``calibration`` with ``auto`` replaced by the content of ``users_file``, or by ``none`` if
-    there is no such file, or if it is damaged or of another CPU, which gives one warning.
+    """The option ``calibration``; ``auto`` is replaced by the content of ``users_file``. If there is no such
+    file, or if it is damaged or of another CPU, ``auto`` is replaced by ``none``; the last two cases log one
+    warning.
     """
     if calibration != USERS_RATES:
         return calibration

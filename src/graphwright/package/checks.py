@@ -85,8 +85,8 @@ def check_starts(archive: Archive, entries: Iterable[Entry], weights: Weights) -
 
 
 def check_bindings(archive: Archive, entry: Entry, executable: Executable) -> None:
-    """Raises PackageError if inputs and outputs of the executable, or of a program that it dispatches to,
-    differ from those of the entry.
+    """Raises PackageError unless the executable, and each program that it dispatches to, has the inputs and
+    outputs of the entry.
     """
     wanted = [dtype for _, dtype in (*bindings_of(entry.inputs), *bindings_of(entry.outputs))]
     if [dtype for _, dtype in (*bindings_of(executable.inputs), *bindings_of(executable.outputs))] != wanted:

@@ -12,6 +12,7 @@ from graphwright.package.parallel_fill import in_parts, run_in_threads, thread_c
 from graphwright.records import dataclass
 
 Piece = bytes | memoryview
+"""A part of the contents of a member."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from graphwright.ir.arrays import Array, is_repeated, np
 from graphwright.ir.constants.deferred import Deferred
 from graphwright.ir.constants.mapped import equal_bytes, release
 from graphwright.ir.dtypes import dtype_of
+from graphwright.package.hashes import Piece
 from graphwright.package.parallel_fill import PART, run_in_threads, thread_count
 from graphwright.package.read_archive import aligned_memory
-from graphwright.package.weights import Piece, Region, Weights, digests_of, runs_of, short_hash, stored_pieces
+from graphwright.package.weights import Region, Weights, digests_of, runs_of, short_hash, stored_pieces
 from graphwright.package.weights_header import Kind, Tensor, aligned, header_of, lay_out
 from graphwright.package.zip_directory import ALIGNMENT
 
@@ -77,7 +78,7 @@ def no_weights() -> Weights:
 
 
 def _follow(existing: Weights, region: Region, held: dict[str, Array | Deferred]) -> Weights:
-    """``existing``, extended by the arrays of ``held`` in its region."""
+    """``existing`` with the arrays of ``held`` added, in the memory of ``region``."""
     added, region.end = _write(held, region.memory, region.end)
     tensors = {**existing.tensors, **added}
     return Weights(header_of(tensors), region.memory[: region.end].toreadonly(), tensors, region=region)

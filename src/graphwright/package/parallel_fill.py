@@ -12,7 +12,7 @@ from graphwright.ir.constants.mapped import release
 from graphwright.support.background import started
 
 PART = 16 << 20
-"""The number of bytes that is worth one thread."""
+"""The fewest bytes for which another thread is started."""
 MOST_THREADS = 4
 """More threads do not help, as memory bandwidth is the limit."""
 

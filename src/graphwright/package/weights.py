@@ -22,6 +22,7 @@ from graphwright.ir.arrays import Array, np
 from graphwright.ir.constants.deferred import Packing
 from graphwright.ir.constants.mapped import mapped_file, release
 from graphwright.ir.dtypes import STRING
+from graphwright.package.hashes import Piece
 from graphwright.package.parallel_fill import PART, run_in_threads, thread_count
 from graphwright.package.read_archive import reserved_memory
 from graphwright.package.run_length import find_runs
@@ -35,7 +36,6 @@ from graphwright.package.zip_directory import ALIGNMENT
 from graphwright.records import dataclass, field
 from graphwright.support.fork_lock import ForkLock
 
-Piece = bytes | memoryview
 _CONDENSED = 1 << 16
 """Larger contents are condensed by a fast hash before they are hashed (see ``_native.condense_all``)."""
 MOST_EXPANDED = 1 << 31

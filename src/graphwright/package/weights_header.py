@@ -115,8 +115,8 @@ def check_size(dtype: DType, shape: tuple[int, ...], size: int) -> None:
 def read_tensor(data_size: int, entry: dict[str, Any], kind: str) -> Tensor:
     """The tensor that ``entry`` of the header and ``kind`` of the metadata describe.
 
-    Raises BadWeights if it is not within ``data_size`` bytes or has a wrong size, and KeyError, TypeError or
-    ValueError if they are malformed.
+    Raises BadWeights if the tensor is not within ``data_size`` bytes or has a wrong size, and KeyError,
+    TypeError or ValueError if ``entry`` or ``kind`` is malformed.
     """
     dtype, shape = dtype_and_shape(kind, entry)
     start, end = entry["data_offsets"]

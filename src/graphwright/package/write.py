@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from graphwright.executable.encode import encode
 from graphwright.executable.specs import encode_spec
 from graphwright.executable.target_code import TargetCode
-from graphwright.package.hashes import hash_members
+from graphwright.package.hashes import Piece, hash_members
 from graphwright.package.package import (
     DECISIONS,
     FORMAT,
@@ -26,7 +26,7 @@ from graphwright.package.package import (
     own_weights,
 )
 from graphwright.package.sign import signature
-from graphwright.package.write_archive import Piece, write_archive
+from graphwright.package.write_archive import write_archive
 
 
 def write_package(package: Package, target: Path | BinaryIO, key: bytes | None = None) -> None:

@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from graphwright.package.hashes import checksum
+from graphwright.package.hashes import Piece, checksum
 from graphwright.package.parallel_fill import in_parts
 from graphwright.package.zip_directory import ALIGNMENT, END, END_64, ENTRY, LARGE, LOCAL_HEADER, LOCATOR_64
 from graphwright.support.whole_file import whole_file
-
-Piece = bytes | memoryview
 
 _PADDING_ID = 0x4757
 """The id of the extra field that pads a member to its alignment ("GW")."""

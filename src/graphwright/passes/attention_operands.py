@@ -19,10 +19,9 @@ from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.expand import Expand
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import Reshape, reshaped
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.attention import Axes, ScaledDotProductAttention
-from graphwright.passes.canonicalize_reshapes import reshaped
 from graphwright.passes.canonicalize_transposes import composed, permutation
 from graphwright.records import dataclass, replace
 

@@ -15,7 +15,7 @@ import numpy as np
 from graphwright.cost.operations import operations_of
 from graphwright.ir.build import Builder
 from graphwright.ir.builtin.constant import is_constant
-from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.graph import Module, Node, Value, sources_of
 from graphwright.ir.hints import conflict
 from graphwright.ir.inference.infer import evaluate
 from graphwright.ir.match import Match, P, Rule, Var, always, constant_array
@@ -53,7 +53,7 @@ def _looked_up(b: Builder, m: Match) -> Value | Refusal:
         return Refusal(Code.TABLE_COST, f"{operations} simple operations per element cost less than a lookup")
     if isinstance(elements, int) and elements < LEAST_ELEMENTS:
         return Refusal(Code.TABLE_COST, f"{elements} elements: launching a kernel costs more")
-    sources = _sources_of(nodes)
+    sources = sources_of(nodes)
     if (apart := conflict(sources, m.module.hints)) is not None:
         return Refusal(Code.TABLE_HINT, apart)
     at_root = Builder(b.module, b.graph, b.before, sources)
@@ -98,10 +98,6 @@ def _nodes_between(x: Value, result: Value) -> list[Node]:
 
     visit(result)
     return list(found)
-
-
-def _sources_of(nodes: Iterable[Node]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(source for node in nodes for source in node.sources))
 
 
 def _table(x: Value, nodes: Iterable[Node], module: Module) -> Array:

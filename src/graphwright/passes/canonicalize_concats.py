@@ -12,11 +12,11 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.interfaces.moved_axes import AxisSlice
 from graphwright.ir.match import Match, P, Rest, Rule, always
 from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.roll import Roll
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.passes.base import RulePass
-from graphwright.passes.canonicalize_reshapes import reshaped
 from graphwright.records import dataclass
 
 JOINED = P(Concat, Rest())

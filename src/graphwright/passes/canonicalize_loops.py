@@ -1,5 +1,5 @@
-"""Removes loops that never run, inlines loops that run once, drops conditions that always hold, and makes
-trip counts symbolic sizes where scan outputs have that many rows.
+"""Removes loops that never run, inlines loops that run once, and drops conditions that always hold. A
+data-dependent trip count becomes a symbolic size if a scan output has that many rows.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Match, P, Rest, Rule, Var
 from graphwright.ir.op import Op, Trait
 from graphwright.ir.symbols import product
-from graphwright.ir.types import Shape
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.passes.base import RulePass
 
 X = Var("x")
@@ -41,19 +40,7 @@ def _same_bytes(m: Match) -> str | None:
 
 
 def _one_view(b: Builder, m: Match) -> Value:
-    target = m.root.output.type
-    if m[X].type == target:
-        return m[X]
-    return reshaped(b, m[X], target.dims)
-
-
-def reshaped(b: Builder, value: Value, shape: Shape) -> Value:
-    """``value`` reshaped to ``shape``, in which 0 is a size (not ONNX's copied dim), also as the value of a
-    symbol.
-    """
-    may_be_empty = not all(isinstance(dim, int) and dim > 0 for dim in shape)
-    result: Value = b(Reshape(shape, may_be_empty), value)
-    return result
+    return reshaped(b, m[X], m.root.output.type.dims)
 
 
 CANONICALIZE_RESHAPES = RulePass(

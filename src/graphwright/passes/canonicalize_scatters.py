@@ -60,8 +60,8 @@ def _starts(m: Match) -> list[int] | None:
 
 
 def _columns(indices: Value, module: Module) -> list[Array]:
-    """For each axis, the positions along it in the index tuples, of which axes that an Expand repeats have
-    one; none if they are computed or empty.
+    """For each axis, the positions along it in the index tuples. Where an Expand repeats positions along an
+    axis, the array has size 1 there. Empty if positions are computed, or if there are none.
     """
     source, last = indices.producer, len(indices.type.dims) - 1
     parts = [indices]

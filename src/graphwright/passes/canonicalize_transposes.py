@@ -10,9 +10,9 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.match import Match, P, Rule, Var, always, constant_array, used_once
 from graphwright.ir.op import Trait
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.transpose import Transpose
 from graphwright.passes.base import RulePass
-from graphwright.passes.canonicalize_reshapes import reshaped
 
 Permutation = tuple[int, ...]
 X = Var("x")

@@ -19,14 +19,9 @@ from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.nn.conv import Conv
 from graphwright.passes.base import RulePass
 
-
-def _is_plain(op: Conv) -> bool:
-    return op.group == 1 and not op.auto_pad and set(op.pads) <= {0} and op.precision is None
-
-
 X, BIAS = Var("x"), Opt("bias")
 W: Final = Const("w", where=lambda array: array.ndim > 2 and array.size > 0)
-CONV: Final = P(Conv, X, W, BIAS, where=_is_plain)
+CONV: Final = P(Conv, X, W, BIAS, where=lambda op: op.is_plain)
 
 
 def _has_more_windows(m: Match) -> str | None:

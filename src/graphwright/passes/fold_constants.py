@@ -179,7 +179,9 @@ class _Folding:
     def _repeated(
         self, node: Node, arrays: Sequence[Array | None], facts: Sequence[Fact]
     ) -> list[Array] | None:
-        """The large output of ``node`` as a broadcast of one element, if it is one; else None."""
+        """The output of ``node`` as a broadcast of one element, if it is large and repeats that element; else
+        None.
+        """
         if len(facts) != 1 or not facts[0].type.is_static:
             return None
         type = facts[0].type

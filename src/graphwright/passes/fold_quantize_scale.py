@@ -18,12 +18,13 @@ from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var
 from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.unary import Relu
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.global_pool import GlobalAveragePool
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.ops.quantized.quantize_linear import QuantizeLinear
-from graphwright.ops.quantized.quantized import BYTES, into_quantized, is_single, reshaped
+from graphwright.ops.quantized.quantized import BYTES, into_quantized, is_single
 from graphwright.passes.base import RulePass
 
 A, A_SCALE, A_ZERO = Var("a"), Const("a_scale"), Opt("a_zero")

@@ -23,13 +23,13 @@ from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.unary import IsNaN, Tanh
 from graphwright.ops.core.where import Where
 from graphwright.ops.nn.attention import ScaledDotProductAttention
 from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.attention_operands import OPERANDS, RESULT, without_scale
 from graphwright.passes.base import RulePass
-from graphwright.passes.canonicalize_reshapes import reshaped
 from graphwright.records import dataclass
 
 HIDDEN: Final = -1e31

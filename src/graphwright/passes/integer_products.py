@@ -24,14 +24,14 @@ from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import Reshape, reshaped
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.quantized.conv_integer import ConvInteger, per_feature_value
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.ops.quantized.matmul_integer import MatMulInteger
 from graphwright.ops.quantized.quantize_linear import QuantizeLinear
-from graphwright.ops.quantized.quantized import BYTES, into_quantized, is_single, limits, reshaped
+from graphwright.ops.quantized.quantized import BYTES, into_quantized, is_single, limits
 from graphwright.passes.base import RulePass
 
 X, X_SCALE, X_ZERO = Var("x"), Var("x_scale"), Opt("x_zero")

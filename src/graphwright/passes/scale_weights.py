@@ -56,8 +56,7 @@ def _scaled_weights(b: Builder, m: Match) -> Value | Refusal:
 
 def _window_fault(m: Match) -> Refusal | None:
     op, w = m.op(CONV), m[W].type
-    is_plain = op.group == 1 and not op.auto_pad and set(op.pads) <= {0} and op.precision is None
-    if is_plain and set(w.sizes[2:]) == {1} and w.dtype == F32:
+    if op.is_plain and set(w.sizes[2:]) == {1} and w.dtype == F32:
         return None
     return Refusal(Code.SCALE_WINDOW, "the convolution is not a plain 1x1 convolution in f32")
 

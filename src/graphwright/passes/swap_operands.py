@@ -18,13 +18,15 @@ from graphwright.ir.symbols import product
 from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.transpose import Transpose
 from graphwright.passes.base import RulePass
-from graphwright.passes.canonicalize_reshapes import reshaped
 from graphwright.passes.canonicalize_transposes import composed, permutation
 
 FEW: Final = 16
-"""Larger matrices fill tiles also as right operands, which are packed at compile time."""
+"""The most rows and columns of the weights. Larger weights stay the right operand: they fill its tiles, and
+are packed at compile time.
+"""
 
 X, BIAS = Var("x"), Const("bias")
 W: Final = Const("w", where=lambda array: array.ndim == 2 and 0 < max(array.shape) <= FEW)

@@ -88,7 +88,9 @@ def _has_known_ranks(value: Value) -> bool:
 
 
 def _tail(node: Node) -> list[Node]:
-    """The nodes after ``node`` that depend on it, or have side effects, which keep their order."""
+    """The nodes after ``node`` that depend on it, and those with side effects, as these must keep their
+    order.
+    """
     results, tail, following = set(node.outputs), [], node.next
     while following is not None:
         if has_effect(following) or any(value in results for value in following.inputs):

@@ -43,7 +43,7 @@ IN_F32: Final = (
     MatMul, GroupedMatMul, MatMulNBits, GroupedMatMulNBits, ConvTranspose, ConvWeightGradient, MaxPool,
     AveragePool, Resize,
 )  # fmt: skip
-"""Further ops whose kernels compute in f32."""
+"""Ops, other than arithmetic, whose kernels compute in f32."""
 
 
 @dataclass(frozen=True)

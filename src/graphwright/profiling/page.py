@@ -14,7 +14,7 @@ from graphwright.profiling.totals import totals_of
 from graphwright.runtime.description import duration_text
 from graphwright.runtime.events.recording import Events
 from graphwright.support.event_sink import EventKind
-from graphwright.support.offline_page import COLORS, OTHER_COLOR, legend, offline_page
+from graphwright.support.offline_page import COLORS, OTHER_COLOR, OTHERS, legend, offline_page
 
 _STYLE: Final = """
 th:not(:first-child), td:not(:first-child) { text-align: right; white-space: nowrap }
@@ -24,7 +24,6 @@ rect { stroke: var(--page); stroke-width: 0.3 }
 rect:hover { stroke: var(--text); stroke-width: 1 }
 """
 _WIDTH: Final = 1000
-_OTHERS: Final = "all others"
 _MOST: Final = 5000
 """The most pieces of the last run that are drawn."""
 
@@ -71,7 +70,7 @@ def _colors(events: Events) -> dict[str, str]:
     """Colors for the kernels that take longest; all others share one color."""
     kernels = [row.name for row in sorted_rows(rows_of(events, "kernel"), "self") if row.calls]
     found = dict(zip(kernels, COLORS, strict=False))
-    return {**found, _OTHERS: OTHER_COLOR} if len(kernels) > len(COLORS) else found
+    return {**found, OTHERS: OTHER_COLOR} if len(kernels) > len(COLORS) else found
 
 
 def _bar(piece: Any, start: int, length: int, tasks: Sequence[TaskFacts], colors: Mapping[str, str]) -> str:

@@ -90,13 +90,13 @@ class NoFastPath(FastPath):
         self.threads = threads
 
     def __call__(self, *arrays: object) -> None:
-        """None."""
+        """Returns None: there is no fast path."""
 
     def named(self, feeds: object, names: object, out: object = None, /) -> None:
-        """None."""
+        """Returns None: there is no fast path."""
 
     def listed(self, feeds: object, names: object, /) -> None:
-        """None."""
+        """Returns None: there is no fast path."""
 
 
 def shapes_of(inputs: Sequence[TensorSpec]) -> Callable[[Sequence[Any]], Shapes]:
@@ -127,9 +127,13 @@ def write_output(array: Array, target: Array | None, what: str) -> Array:
 
 def update_states(states: Sequence[Array], values: Sequence[Array]) -> None:
     """Writes ``values`` to the arrays ``states``. Values may overlap any of these arrays."""
-    apart = [v.copy() if any(np.may_share_memory(v, state) for state in states) else v for v in values]
-    for state, value in zip(states, apart, strict=True):
+    for state, value in zip(states, apart_from(states, values), strict=True):
         np.copyto(state, value, casting="no")
+
+
+def apart_from(states: Sequence[Array], values: Sequence[Array]) -> list[Array]:
+    """``values``, copied where they may overlap any of the arrays ``states``."""
+    return [v.copy() if any(np.may_share_memory(v, state) for state in states) else v for v in values]
 
 
 class Executor(Protocol):

@@ -148,8 +148,8 @@ class Memory:
     @cached_property
     def process(self) -> int:
         """The predicted peak memory of a process that loads the package from its file and runs each program
-        once, in addition to a process that only imported the same modules. :attr:`not_counted` lists what is
-        excluded.
+        once, minus the memory of a process that only imports the same modules. :attr:`not_counted` lists what
+        is excluded.
         """
         held = self.weights + self.packed + self.package + self.states
         return held + self.arena_held + self.plans + self.outputs

@@ -93,8 +93,8 @@ class StatefulExecutor(Executor):
     def __init__(
         self, executor: Executor, inputs: Sequence[TensorSpec], kept: Sequence[TensorSpec], states: States
     ) -> None:
-        """``inputs`` are all inputs of ``executor``; ``kept`` those that it reads from ``states``, which may
-        contain states of other entries as well.
+        """``inputs`` are all inputs of ``executor``. ``kept`` are those among them that are states; their
+        arrays are in ``states``, which may contain states of other entries as well.
         """
         self._executor, self.states = executor, states
         self._names = [spec.name for spec in inputs]

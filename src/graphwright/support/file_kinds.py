@@ -108,7 +108,7 @@ _MAGIC: Final = (
     (0, b"%PDF", FileKind("a PDF document", "give the model")),
     (0, b"BM", FileKind("a BMP picture", _PICTURE)),
 )
-"""Offset, the bytes there, and what they tell."""
+"""The offset of bytes, the bytes, and the kind of files that have them there."""
 _PROGRAM: Final = re.compile(
     rb"/(models|archive_format|data/(weights|constants|sample_inputs|aotinductor))(/|$)"
 )

@@ -12,6 +12,8 @@ COLORS: Final = (
     "#86bcb6", "#d37295", "#a0cbe8",
 )  # fmt: skip
 """The colors that distinguish things in a picture."""
+OTHERS: Final = "all others"
+"""What is drawn in :data:`OTHER_COLOR` where there are more things than colors."""
 OTHER_COLOR: Final = "#79706e"
 _STYLE: Final = """
 :root {

@@ -23,10 +23,12 @@ def value_errors(
     constants: Mapping[str, Any],
     given: list[str] | None,
 ) -> dict[str, float]:
-    """The root mean square of the differences relative to that of the expected values, by name, for those of
-    ``values`` that the ONNX model ``source`` has. The model is compiled again with these values as outputs,
-    and run once on random inputs or those ``given``. Raises EvaluationError if the model does not run in
-    NumPy.
+    """The relative error of each of ``values`` by name; names that the ONNX model ``source`` does not have
+    are left out. The error is the root mean square of the differences, divided by that of the expected
+    elements.
+
+    The model is compiled again with these values as outputs, and run once, on the inputs ``given`` or on
+    random ones. Raises EvaluationError if the model does not run in NumPy.
     """
     known = {value.name for node in load_onnx(str(source)).main for value in node.outputs}
     wanted = [name for name in dict.fromkeys(values) if name in known]

@@ -60,7 +60,7 @@ class Group:
     parent: int = ROOT
     node: PictureNode | None = None
     repeats: int = 1
-    """The number of equal groups in it, if it was made to collect them."""
+    """The number of equal scopes that the group collects; otherwise 1."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from graphwright.compiler.recompile import compiled_module, unpacked_module
 from graphwright.cost.nominal import nominal
 from graphwright.executable.target_code import TargetCode
 from graphwright.fusion.decision_text import decode_decisions
-from graphwright.ir.graph import Module
+from graphwright.ir.graph import Module, sources_of
 from graphwright.ir.symbols import SymbolTable
 from graphwright.kernels.launch import Alternative
 from graphwright.kernels.select import Selection
@@ -98,7 +98,7 @@ class PictureObserver:
         for step in all_steps(selection.steps):
             nodes = (*step.before, step.node)
             self._alternatives[step.location] = step.alternatives
-            self._sources[step.location] = tuple(dict.fromkeys(s for node in nodes for s in node.sources))
+            self._sources[step.location] = sources_of(nodes)
 
 
 def pictures_of_package(

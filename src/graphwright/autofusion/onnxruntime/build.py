@@ -43,8 +43,8 @@ class _Draft:
 def build_library(
     module: Module, model: OnnxModel, programs: Outlined, options: Options, unserved: Mapping[str, str]
 ) -> Library:
-    """Operators for the ``programs`` of ``module``, which are functions in ``model``, except for those in
-    ``unserved``, which gives the reason for each. Raises ModelError, ToolchainError.
+    """Compiles the ``programs`` of ``module``, which are functions in ``model``, to operators. Those that
+    ``unserved`` maps to a reason are left out. Raises ModelError, ToolchainError.
     """
     demands = demands_by_graph(module.main)
     isas = tuple(ISAS) if options.isa == "auto" else (options.isa,)

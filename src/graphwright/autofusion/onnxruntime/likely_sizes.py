@@ -1,4 +1,5 @@
-"""Adds a form of the model for likely sizes to the one for all sizes, and an If that chooses between them.
+"""Gives a model a second form, for likely sizes, and an If that chooses between this form and the one for all
+sizes.
 
 An operator on values with two dynamic dimensions broadcasts one of them or none, depending on the sizes. A
 program assumes one of these cases. If it assumes that the sizes agree, one program often runs the whole
@@ -28,8 +29,10 @@ CHOICE: Final = "graphwright.likely_sizes"
 
 
 def likely_form(module: Module, passes: Sequence[Scheduled], verify: bool) -> Module | None:
-    """A copy of ``module`` for likely sizes, if one program runs the whole copy, but not all of ``module``,
-    which assumes nothing. The guards of the copy are its assumptions. ``passes`` infer types and simplify.
+    """A copy of ``module`` that assumes likely sizes; its guards are these assumptions. ``passes`` infer the
+    types of the copy and simplify it.
+
+    None if ``module``, which assumes nothing, is one program already, or if the copy is not one either.
     """
     if partition_programs(module.main).is_whole and not module.symbols.undecided:
         return None
@@ -103,7 +106,9 @@ def chosen_by_sizes(graph: Graph) -> Node | None:
 
 
 def demands_by_graph(graph: Graph) -> Mapping[Graph | None, tuple[Constraint, ...]]:
-    """The known constraints on sizes in the graph that an If of ``graph`` chooses for likely sizes."""
+    """For the region with the form for likely sizes, if ``graph`` has one: the constraints on sizes that hold
+    in it, because the If checks them.
+    """
     choice = chosen_by_sizes(graph)
     if choice is None:
         return {}

@@ -10,10 +10,11 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO, Final
 
-from graphwright.autofusion.library_parts import Piece, text_part, write_library
+from graphwright.autofusion.library_parts import text_part, write_library
 from graphwright.autofusion.onnxruntime.compiled import LIBRARY, CompiledPrograms
 from graphwright.config import Options
 from graphwright.kernel_sources import standalone_files
+from graphwright.package.hashes import Piece
 from graphwright.records import dataclass
 from graphwright.runtime.devices.kernel_library import LIBRARY_FOLDER
 from graphwright.targets.cpu.isa import ISAS

@@ -104,8 +104,8 @@ class ProgramModule:
 
 
 def program_module(module: Module, node: Node, demands: Sequence[Constraint] = ()) -> ProgramModule:
-    """The region of ``node``, which belongs to ``module``, as a module of its own that assumes nothing of
-    sizes but what ``demands`` say, which are known to hold.
+    """The region of ``node``, a node of ``module``, as a module of its own. It assumes nothing about sizes
+    except the constraints of ``module`` and ``demands``, which are known to hold.
     """
     copy = Module()
     copy.constants, copy.hints = module.constants.copy(), dict(module.hints)

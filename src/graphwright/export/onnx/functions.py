@@ -61,13 +61,13 @@ class Functions:
 
 @dataclass(frozen=True)
 class FusedFunction:
-    """A function of a fused model, with its number of nodes, those of branches, loops and called functions
-    included, and its number of calls.
-    """
+    """A function of a fused model."""
 
     name: str
     nodes: int
+    """The number of its nodes, including those in branches, in loops and in functions that it calls."""
     calls: int
+    """The number of calls of the function in the model."""
 
 
 def fused_functions(model: onnx.ModelProto) -> list[FusedFunction]:

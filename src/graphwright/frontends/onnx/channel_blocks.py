@@ -28,9 +28,9 @@ _CPU = Path("/proc/cpuinfo")
 def with_block_size(
     nodes: Sequence[onnx.NodeProto], graph: onnx.GraphProto, files: ModelFiles
 ) -> Sequence[onnx.NodeProto]:
-    """``nodes`` of ``graph``, in which the nodes of the domain have an attribute ``block``.
+    """``nodes`` of ``graph``, with the block size as the attribute ``block`` of all nodes of the domain.
 
-    Reshapes of blocked values, to and from their axes of blocks, become nodes of the domain.
+    A Reshape that adds the axis of blocks to a blocked value, or removes it, becomes a node of the domain.
     """
     graphs = list(_graphs(graph))
     if not any(node.domain == DOMAIN for each in graphs for node in each.node):
@@ -39,8 +39,9 @@ def with_block_size(
     if found is None:
         found = _of_this_machine()
         message = (
-            "ONNX Runtime saved the model with channels in blocks, but no size tells how many: it is read "
-            "with %d, as on this machine. If the results are wrong, use the original model"
+            "ONNX Runtime saved the model with blocks of channels, but no size in it proves the block size: "
+            "it is read with blocks of %d, as on this machine. If the results are wrong, use the original "
+            "model"
         )
         log.warn_once(message, message, found)
     return _marked(nodes, _blocked(graph), found)

@@ -104,8 +104,8 @@ def _is_composite(translation: Translation, ops: Sequence[Op]) -> bool:
 
 
 def runs_natively(graph: Graph, last: Node | None, inputs: Sequence[Value | None]) -> bool:
-    """Whether the nodes after ``last``, which translate a node with these inputs, can be part of a program:
-    all types are known, and all sizes follow from those of the inputs.
+    """Whether a program can contain the nodes after ``last``, the translation of a node with ``inputs``: all
+    types must be known, and all sizes must follow from those of the inputs.
     """
     known = symbols_in(value.type for value in inputs if value is not None)
     types = [value.type for node in _after(graph, last) for value in node.outputs]

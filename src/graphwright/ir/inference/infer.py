@@ -244,6 +244,11 @@ RegionFacts = Callable[[Graph, Sequence[Fact | None]], Sequence[Fact]]
 """Infers the facts of the outputs of a region from the facts of its inputs."""
 
 
+def input_facts(node: Node, facts: Mapping[Value, Fact]) -> list[Fact | None]:
+    """What is known about the inputs of ``node``: the facts in ``facts``, for other values the types."""
+    return [None if value is None else facts.get(value) or Fact(value.type) for value in node.inputs]
+
+
 def infer_node(
     node: Node, facts: Mapping[Value, Fact], module: Module, regions: RegionFacts
 ) -> tuple[Fact, ...]:
@@ -255,7 +260,7 @@ def infer_node(
     op = node.op
     if isinstance(op, Constant):
         return (constant_fact(op, module),)
-    inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
+    inputs = input_facts(node, facts)
     try:
         given = [region_op(op).region_inputs(i, inputs) for i in range(len(node.regions))]
     except InferError as error:

@@ -15,7 +15,7 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.clone import with_own_symbols
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.inference.infer import infer_node, infer_outputs
+from graphwright.ir.inference.infer import infer_node, infer_outputs, input_facts
 from graphwright.ir.op import Fact
 from graphwright.ir.op.region_op import LoopOp
 from graphwright.ir.symbols import Dim, Expr, SymbolTable, names_in
@@ -72,7 +72,7 @@ def widen_carried_types(node: Node, facts: Facts, module: Module) -> dict[str, D
         return None
     where = node.op.loop_carried()
     region = node.regions[0]
-    inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
+    inputs = input_facts(node, facts)
     received = region.inputs[where.received]
     if len(received) < where.count or len(inputs) < where.start + where.count:
         return None  # inference reports it
@@ -194,7 +194,7 @@ class _Trial:
             return infer_node(
                 node, facts, self.module, branches.region if len(node.regions) > 1 else self.region
             )
-        inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
+        inputs = input_facts(node, facts)
         types, results = self.loop_carried(node, op, inputs)
         received = _received(op, inputs, types)
         known = [value.type for value in node.outputs]

@@ -20,6 +20,7 @@ class BoundedForm:
         """Equivalent nodes with results of the types ``gives`` (a Value or a tuple), in which only
         :class:`graphwright.ops.core.bind_size.BindSize` nodes define the data-dependent sizes ``defined``.
 
-        None if a buffer that is written before its size is known would have no bound, or a too large one.
+        None if such a node needs a buffer whose size has no bound, or too large a bound: it is written before
+        the size is known.
         """
         raise NotImplementedError(f"{type(self).__name__} implements BoundedForm without bounded_form")

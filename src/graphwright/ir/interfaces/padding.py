@@ -64,8 +64,8 @@ class PaddingRule:
 
 
 def broadcast_leak(operands: Iterable[Sequence[Dim]], result: Sequence[Dim], padded: Padded) -> str:
-    """The reason if a shape in ``operands`` neither has the size of ``result`` along a padded axis nor 1: the
-    broadcast could read another element.
+    """Why broadcasting ``operands`` to ``result`` could read other elements if axes are padded; empty if it
+    could not. It could if the size of an operand along a padded axis is neither that of the result nor 1.
     """
     for dims in operands:
         for dim, size in zip(reversed(dims), reversed(result), strict=False):

@@ -317,6 +317,15 @@ def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
             yield from walk(statement.body)
 
 
+def vectorizes(loop: Loop) -> bool:
+    """Whether vectors of iterations of ``loop`` can be computed: it is a vector loop, and contains no other
+    vector loop and no microkernel.
+    """
+    return loop.kind is Kind.VECTOR and not any(
+        isinstance(s, Call) or (isinstance(s, Loop) and s.kind is Kind.VECTOR) for s in walk(loop.body)
+    )
+
+
 def written(kernel: Kernel) -> set[str]:
     """The names of the buffers to which the kernel stores."""
     names = set()

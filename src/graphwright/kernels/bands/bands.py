@@ -20,6 +20,7 @@ from graphwright.kernels.conv import blocked_depthwise, direct
 from graphwright.kernels.conv.arguments import Convolution2dArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import Extent, ExtentInC
+from graphwright.kernels.library.windows import window_span
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -120,7 +121,7 @@ class Stage:
     def rows_read(self, rows: Dim) -> Dim:
         """The most input rows that ``rows`` rows of the result read."""
         sizes = self.sizes
-        return minimum(sizes.h, (rows - 1) * sizes.stride_h + (sizes.kh - 1) * sizes.dilation_h + 1)
+        return minimum(sizes.h, window_span(rows, sizes.stride_h, sizes.kh, sizes.dilation_h))
 
 
 def is_bit_identical(stages: Sequence[Stage]) -> Dim:

@@ -32,6 +32,7 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
+from graphwright.kernels.library.windows import window_span
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 
@@ -99,7 +100,7 @@ def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
 
 def _rows(args: ByteConvArgs, count: Dim) -> Dim:
     """The rows of padded images that ``count`` output rows read."""
-    return maximum((count - 1) * args.stride_h + (args.kh - 1) * args.dilation_h + 1, 0)
+    return maximum(window_span(count, args.stride_h, args.kh, args.dilation_h), 0)
 
 
 def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:

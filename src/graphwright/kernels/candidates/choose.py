@@ -102,7 +102,7 @@ def choose(node: Node, context: Context) -> Choice:
 def _offers(
     candidates: Sequence[Candidate], node: Node, context: Context
 ) -> tuple[list[Offer], list[NotTaken]]:
-    """The different offers of ``candidates`` for ``node``, and the candidates that do not apply."""
+    """The offers of ``candidates`` for ``node``, each once, and the candidates that do not apply."""
     offered: list[Offer] = []
     refused: list[NotTaken] = []
     for candidate in candidates:

@@ -173,7 +173,7 @@ def _with_epilogue(
 
 
 def _tiles(node: Node, anchor: Node) -> Value | None:
-    """The only result of ``node``, if it has as many elements as the result of the contraction."""
+    """The only result of ``node``, if it has the type and the layout of the contraction's result."""
     if len(node.outputs) > 1:
         return None
     alike = node.output.type == anchor.output.type and node.output.layout == anchor.output.layout

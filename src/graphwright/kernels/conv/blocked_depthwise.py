@@ -27,6 +27,7 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
+from graphwright.kernels.library.windows import window_span
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
@@ -93,7 +94,7 @@ def scratch_bytes(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
 
 def _row_pixels(args: BlockedDepthwiseArgs) -> Dim:
     """The pixels of a padded row that taps read."""
-    return (maximum(args.ow, 1) - 1) * args.stride_w + (args.kw - 1) * args.dilation_w + 1
+    return window_span(maximum(args.ow, 1), args.stride_w, args.kw, args.dilation_w)
 
 
 def work_ns(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:

@@ -11,7 +11,7 @@ from graphwright.kernels.conv.blocked_tile import BlockedTile, BlockedTileAssemb
 from graphwright.targets.cpu.isa import Isa
 
 STEPS: Final = (1, 2)
-"""The strides between adjacent pixels' first taps, in columns, for which there are tiles."""
+"""The strides of convolutions along the width for which there are tiles."""
 
 
 def widest(isa: Isa) -> tuple[int, ...]:

@@ -76,8 +76,8 @@ def panel_rows(isa: Isa) -> int:
 def weights_layout(isa: Isa) -> Layout:
     """The layout of packed weights [groups, Cout/groups, Cin/groups * kh * kw].
 
-    With one group, or if Cout/groups is a multiple of ``mr``, the bytes are the same as those of
-    [Cout, Cin/groups, kh, kw] with axis 0 cut into blocks, ``Layout((0, 1, 2, 3), ((0, mr),))``.
+    If there is one group, or if Cout/groups is a multiple of ``mr``, these are the bytes of [Cout,
+    Cin/groups, kh, kw] in ``Layout((0, 1, 2, 3), ((0, mr),))``, which divides axis 0 into blocks.
     """
     return Layout((0, 1, 2), ((1, panel_rows(isa)),), zero_padded=True)
 

@@ -25,6 +25,7 @@ from graphwright.kernels.library.extent import (
     window_bounds,
     within,
 )
+from graphwright.kernels.library.windows import window_span
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
@@ -60,7 +61,7 @@ def grid(args: DepthwiseArgs) -> Dim:
 def scratch_bytes(isa: Isa, args: DepthwiseArgs) -> Dim:
     """The bytes of the input rows of a band, and of its output rows for one plane of taps and in total."""
     band = minimum(args.oh, _BAND)
-    rows = (band - 1) * args.stride_h + (args.kh - 1) * args.dilation_h + 1
+    rows = window_span(band, args.stride_h, args.kh, args.dilation_h)
     last_tap = floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
     columns = (ceildiv(args.ow, isa.lanes) + ceildiv(last_tap, isa.lanes) + 2) * isa.lanes
     planes = 1 + minimum(1, maximum(args.kd, 1) - 1)

@@ -66,7 +66,7 @@ def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
 
 
 def _by_strides(isa: Isa, args: ConvTransposeArgs) -> bool:
-    """Whether vectors of the result are adjacent outputs."""
+    """Whether a vector of results consists of adjacent outputs, not of outputs one stride apart."""
     taps, stride = args.kw, args.stride_w
     if not isinstance(taps, int) or not isinstance(stride, int):
         return False

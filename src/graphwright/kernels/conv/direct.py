@@ -135,9 +135,11 @@ def _wide_units(isa: Isa, args: DirectArgs) -> Dim:
 
 @lru_cache(maxsize=KEPT)
 def _units(isa: Isa, args: DirectArgs) -> Dim:
-    """The number of units that share a band; units have one output block each if there would otherwise be
-    fewer than :data:`_UNITS`. This requires that tiles of one block do not split their sums, since a chunk of
-    several units joins their blocks in one tile.
+    """The number of units that share a band. A unit has one output block if there would otherwise be fewer
+    than :data:`_UNITS` units.
+
+    A chunk of several such units computes their blocks in one tile. Its results are the same only if a tile
+    of one block does not split its sums either.
     """
     wide, (rows, columns) = _wide_units(isa, args), _bands(isa, args)
     missing = _UNITS - args.images * args.groups * rows * columns * wide

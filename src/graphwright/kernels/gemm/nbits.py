@@ -90,8 +90,8 @@ def _powers(bits: int) -> list[int]:
 
 
 def _words(bits: int, vectors: Sequence[int], of_codes: Callable[[int, Sequence[str]], str]) -> str:
-    """Loads words, and ``of_codes(j, codes)`` for each j: the lines for the codes j of all words, which are
-    masked and converted to f32.
+    """C code that loads a word of each column and decodes it. ``of_codes(j, codes)`` returns the lines that
+    use code j of all words; ``codes`` are expressions, in f32.
     """
     lines = [f"vi x{v} = vi_load(word + {v} * VL);\n" for v in vectors]
     for half in range(2):

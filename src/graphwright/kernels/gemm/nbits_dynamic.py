@@ -134,8 +134,8 @@ class _Stream:
         ]
 
     def word(self, product: str, cell: str) -> list[str]:
-        """The products of a word of each column. ``product``: C code that adds those of a quad to
-        ``cell``.
+        """C code that multiplies one word of each column. ``product`` is the C code that adds the products of
+        four codes to ``cell``.
         """
         bits, vectors = self.bits, range(self.shape.vectors)
         mask = f"{sum(((1 << bits) - 1) << 8 * byte for byte in range(4)):#010x}"

@@ -247,8 +247,8 @@ def gather(node: Node[Gather], context: Context) -> Run | str:
 
 @candidate(Tile)
 def tile(node: Node[Tile], context: Context) -> Run | str:
-    """One copy, or if its axes are too many one along half of the axes, and one of its result along the
-    others.
+    """One copy. If the kernel does not support that many axes, a first copy repeats one half of the axes, and
+    a second copy repeats the others.
     """
     x, y, repeats = node.operand(0), node.output, node.op.repeats
     if repeats is None:

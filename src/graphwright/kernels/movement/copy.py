@@ -28,7 +28,9 @@ Axis = tuple[Dim, Dim, Dim]
 
 
 def _merged(axes: Sequence[Axis]) -> tuple[Axis, ...]:
-    """The axes without those of size 1, and as one where both strides say so."""
+    """The axes without those of size 1. Neighboring axes become one if dst and src are both contiguous across
+    them.
+    """
     kept: list[Axis] = []
     for size, dst, src in axes:
         if size == 1:

@@ -15,6 +15,7 @@ from graphwright.ir.symbols import Dim, ceildiv, maximum
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.arguments import Arguments
 from graphwright.kernels.library.extent import SIZE, STEP, Extent, Reach, stride_bounds, within
+from graphwright.kernels.library.windows import window_span
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -64,7 +65,7 @@ def grid(isa: Isa, args: BlockedPoolArgs) -> Dim:
 
 def scratch_bytes(isa: Isa, args: BlockedPoolArgs) -> Dim:
     """The bytes of the padded line, then of a divisor per column."""
-    reach = (maximum(args.ow, 1) - 1) * args.stride_w + (args.kw - 1) * args.dilation_w + 1
+    reach = window_span(maximum(args.ow, 1), args.stride_w, args.kw, args.dilation_w)
     return isa.vector_bytes * maximum(reach, args.pad_left + args.w) + 4 * args.ow
 
 

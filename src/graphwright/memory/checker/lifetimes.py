@@ -133,8 +133,8 @@ class Lifetimes:
             active.append(span)
 
     def _in_use(self, buffer: int) -> list[Access]:
-        """Accesses to a buffer; one in a loop that carries it between iterations lasts as long as
-        that loop.
+        """Accesses to a buffer. If a loop carries its contents between iterations, an access in that loop
+        counts as one that lasts as long as the loop.
         """
         spans: list[Access] = []
         for access in self.facts.accesses[buffer]:

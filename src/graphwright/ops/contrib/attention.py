@@ -11,10 +11,10 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import F32, I32
-from graphwright.ops.contrib.common import added, contribute, scalar
+from graphwright.ops.contrib.common import added, contribute
 from graphwright.ops.core.binary import Add, And, Greater, GreaterOrEqual, Less, LessOrEqual, Mul
 from graphwright.ops.core.cast import Cast, as_dtype
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.common import rank_of, scalar
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.matmul import MatMul

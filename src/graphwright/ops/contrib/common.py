@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Import, Importer, Op
 from graphwright.ops.core.binary import Add
@@ -19,11 +17,6 @@ DOMAIN = "com.microsoft"
 def contribute(cls: type[Op], **imports: Import) -> None:
     """Registers import functions of ops of the domain at ``cls``, the main op of their results."""
     cls.onnx = {**cls.onnx, **{(name, 1, DOMAIN): convert for name, convert in imports.items()}}
-
-
-def scalar(i: Importer, value: float, like: Value) -> Value:
-    """The constant ``value``, a scalar in the dtype of ``like``."""
-    return i.const(np.asarray(value, like.type.dtype.numpy))
 
 
 def added(i: Importer, x: Value, *terms: Value | None) -> Value:

@@ -16,8 +16,8 @@ from graphwright.ops.core.div import Div
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
-from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.sampling import build_blend, build_taps, reshaped, size_value, wide
+from graphwright.ops.core.reshape import Reshape, reshaped
+from graphwright.ops.core.sampling import build_blend, build_taps, size_value
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Floor
@@ -37,14 +37,14 @@ def _import(i: Importer) -> Value:
     if mode not in MODES:
         raise i.fail(f"mode {mode!r} is not one of {', '.join(MODES)}")
     b, (count, channels, *sizes) = i.builder, x.type.dims
-    corners = as_dtype(b, boxes, wide(x.type.dtype))
+    corners = as_dtype(b, boxes, x.type.dtype.computed)
     lines = [_coordinates(b, corners, crop, axis, size) for axis, size in enumerate(sizes)]
     parts = (images.type.dims[0], *(line.type.dims[1] for line in lines))
     points = product(parts)
 
     def at_points(value: Value, *dims: Dim) -> Value:
         """``value``, of the shape ``dims`` that broadcasts to ``parts``, at each point of each part."""
-        return reshaped(b, b(Expand(parts), reshaped(b, value, *dims)), 1, points, 1)
+        return reshaped(b, b(Expand(parts), reshaped(b, value, dims)), (1, points, 1))
 
     image = at_points(as_dtype(b, images, I64), parts[0], 1, 1)
     samples = [(image, b(Expand((1, points, 1)), b.const([1], corners.type.dtype)))]
@@ -52,11 +52,11 @@ def _import(i: Importer) -> Value:
         if mode == "nearest":  # halves are rounded up
             line = b(Floor(), b(Add(), line, b.const([0.5], line.type.dtype)))
         samples.append(build_taps(b, at_points(line, *dims), size, MODES[mode], "border"))
-    rows = reshaped(b, b(Transpose((0, 2, 3, 1)), x), 1, count * product(sizes), channels)
-    blended = reshaped(b, build_blend(b, rows, samples, (count, *sizes)), *parts, channels)
+    rows = reshaped(b, b(Transpose((0, 2, 3, 1)), x), (1, count * product(sizes), channels))
+    blended = reshaped(b, build_blend(b, rows, samples, (count, *sizes)), (*parts, channels))
     inside = [_inside(b, line, size) for line, size in zip(lines, sizes, strict=True)]
     is_inside = b(
-        And(), reshaped(b, inside[0], *parts[:2], 1, 1), reshaped(b, inside[1], parts[0], 1, parts[2], 1)
+        And(), reshaped(b, inside[0], (*parts[:2], 1, 1)), reshaped(b, inside[1], (parts[0], 1, parts[2], 1))
     )
     outside = b.const(np.asarray(i.attr("extrapolation_value", 0.0), blended.type.dtype.numpy))
     y = b(Transpose((0, 3, 1, 2)), b(Where(), is_inside, blended, outside))

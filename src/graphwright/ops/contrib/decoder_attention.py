@@ -1,5 +1,6 @@
-"""Import of ONNX Runtime's DecoderMaskedMultiHeadAttention: the attention of one new token, whose keys and
-values are written into buffers of the longest length, and which beam search may read by other rows.
+"""Import of ONNX Runtime's DecoderMaskedMultiHeadAttention: the attention of one new token. Its key and value
+are written into buffers that have space for the longest sequence. In beam search, a sequence may read the
+rows of another one.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ def _with_buffers(i: Importer, node: Any) -> Any:
 
 
 def _beams(i: Importer, buffer: Value, length: Value) -> Heads:
-    """The rows of a buffer that each sequence reads: with beam search, an earlier row is that of the
-    sequence of the same group that ``cache_indirection``[B / beams, beams, M] names.
+    """The rows of a buffer that each sequence reads. In beam search, the sequences of a group share their
+    earlier rows: ``cache_indirection``[B / beams, beams, M] says which beam of the group has row m.
     """
     sources = i.optional(9)
     if sources is None:

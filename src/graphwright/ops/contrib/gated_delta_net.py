@@ -1,5 +1,5 @@
-"""Import of ONNX Runtime's GatedDeltaNet: linear attention whose tokens are packed, whose state is [values,
-keys], and which computes its gates itself (Yang et al. 2025).
+"""Import of ONNX Runtime's GatedDeltaNet, a linear attention (Yang et al. 2025). Its tokens are packed, its
+state is [values, keys], and it computes its gates itself.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import Dim, floordiv, product
 from graphwright.ir.types import BOOL
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import WithInputs, contribute, scalar
+from graphwright.ops.contrib.common import WithInputs, contribute
 from graphwright.ops.contrib.linear_attention import Sizes, attend, rule_of
 from graphwright.ops.contrib.packed_tokens import sequences
 from graphwright.ops.control.loop import Loop
 from graphwright.ops.core.binary import Add, Less, Min, Mul
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.common import rank_of, scalar
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceSum
-from graphwright.ops.core.sampling import reshaped, size_value
+from graphwright.ops.core.reshape import reshaped
+from graphwright.ops.core.sampling import size_value
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Sigmoid, Softplus, Sqrt
@@ -75,9 +76,9 @@ def _import(i: OnnxImporter) -> Any:
     node: Any = WithInputs(i, [*rows, state, decay, rate])
     y, last = attend(node, sizes, rule, float(i.attr("scale", 0.0)))
     if packing.places is not None:
-        flat = reshaped(i.builder, y, packing.batch * packing.tokens, sizes.heads * sizes.value)
+        flat = reshaped(i.builder, y, (packing.batch * packing.tokens, sizes.heads * sizes.value))
         y = i.emit(Gather(0), flat, packing.places)
-    y = reshaped(i.builder, y, *query.type.dims[:-2], sizes.heads, sizes.value)
+    y = reshaped(i.builder, y, (*query.type.dims[:-2], sizes.heads, sizes.value))
     return as_dtype(i.builder, y, i.input(0).type.dtype), i.emit(Transpose((0, 1, 3, 2)), last)
 
 
@@ -106,7 +107,7 @@ def _parts(i: Importer) -> tuple[Value, Value, Value]:
     sections = ((queries, keys), (queries, keys), (heads * values, values))
     split = i.emit(Split(3, -1, tuple(total for total, _ in sections)), query)
     q, k, v = (
-        reshaped(i.builder, part, *lead, floordiv(total, width), width)
+        reshaped(i.builder, part, (*lead, floordiv(total, width), width))
         for part, (total, width) in zip(split, sections, strict=True)
     )
     return q, k, v
@@ -138,8 +139,8 @@ def _rows(i: Importer, x: Value, packing: _Packing, lead: int) -> Value:
     """x as [B, T, features]; its first ``lead`` axes are those of the tokens."""
     width = product(x.type.dims[lead:])
     if packing.rows is not None:
-        x = i.emit(Gather(0), reshaped(i.builder, x, packing.tokens, width), packing.rows)
-    return reshaped(i.builder, x, packing.batch, packing.tokens, width)
+        x = i.emit(Gather(0), reshaped(i.builder, x, (packing.tokens, width)), packing.rows)
+    return reshaped(i.builder, x, (packing.batch, packing.tokens, width))
 
 
 def _masked(i: Importer, x: Value | None, is_token: Value) -> Value:
@@ -166,7 +167,7 @@ def _decay(i: Importer, lead: int) -> Value:
     if not is_scalar:
         speed = i.emit(Unsqueeze((1,)), speed)
         width = 1 if bias.type.dims == i.input(7).type.dims else dims[-1]
-        bias = reshaped(i.builder, bias, dims[-2], width)
+        bias = reshaped(i.builder, bias, (dims[-2], width))
     shifted = i.emit(Add(), decay, bias)
     if kind in ("softplus", "qwen"):
         product = i.emit(Mul(), speed, i.emit(Softplus(), shifted))

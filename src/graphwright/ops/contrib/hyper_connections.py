@@ -12,15 +12,15 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import floordiv
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import contribute, scalar
+from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.binary import Add, Max, Mul
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.common import rank_of, scalar
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceSum
-from graphwright.ops.core.sampling import reshaped
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Abs, Sigmoid, Sign, Sqrt
 from graphwright.ops.core.unsqueeze import Unsqueeze
@@ -37,7 +37,7 @@ def _streams(i: Importer) -> Value:
         raise i.fail(f"num_branches is {count}", hint="it is the number of streams, or 0 for grouped ones")
     if count:
         *rows, features = x.type.dims
-        return reshaped(i.builder, x, *rows, count, floordiv(features, count))
+        return reshaped(i.builder, x, (*rows, count, floordiv(features, count)))
     if rank_of(x) < 2:
         raise i.fail(f"the streams are {x.type}", hint="they have the axes [..., C, H]")
     return x
@@ -47,9 +47,9 @@ def _gates(i: Importer, index: int, streams: Value) -> Value:
     """Input ``index`` as f32[..., C, 1] or [..., C, H]: one number for each stream, or for each feature."""
     gates, dims = wide(i, i.input(index)), streams.type.dims
     if gates.type.dims[-1] == dims[-2] and rank_of(gates) == len(dims) - 1:
-        return reshaped(i.builder, gates, *gates.type.dims, 1)
+        return reshaped(i.builder, gates, (*gates.type.dims, 1))
     if rank_of(gates) == len(dims) - 1:
-        return reshaped(i.builder, gates, *dims)
+        return reshaped(i.builder, gates, dims)
     return gates
 
 
@@ -70,7 +70,7 @@ def _import_post_mix(i: Importer) -> Value:
         rank = rank_of(streams)
         by_target = i.emit(Transpose((*range(rank - 2), rank - 1, rank - 2)), wide(i, mix))
         streams = i.emit(MatMul(), by_target, streams)
-    y = reshaped(i.builder, i.emit(Add(), streams, added), *i.input(0).type.dims)
+    y = reshaped(i.builder, i.emit(Add(), streams, added), i.input(0).type.dims)
     return as_dtype(i.builder, y, i.input(0).type.dtype)
 
 
@@ -82,9 +82,9 @@ def _import_norm(i: Importer) -> Value:
     if scale is not None:
         scale = wide(i, scale)
         if rank_of(scale) == 1 and scale.type.dims[0] != features:
-            scale = reshaped(i.builder, scale, count, features)
+            scale = reshaped(i.builder, scale, (count, features))
         y = i.emit(Mul(), y, scale)
-    y = reshaped(i.builder, y, *i.input(0).type.dims)
+    y = reshaped(i.builder, y, i.input(0).type.dims)
     return as_dtype(i.builder, y, i.input(0).type.dtype)
 
 

@@ -19,7 +19,6 @@ from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.elimination import need_square_matrices, part, pivot
 from graphwright.ops.core.expand import Expand
-from graphwright.ops.core.sampling import wide
 
 MAX_STEPS = 8
 """Larger matrices are not decomposed: each step of the elimination adds about a dozen nodes."""
@@ -46,13 +45,14 @@ class Inverse(Op):
         """Gauss-Jordan elimination with partial pivoting, on all matrices at once; None for large or symbolic
         sizes.
 
-        ``done`` are the rows that have been the pivot. Each step makes the first column of all other rows 0,
-        and then drops it, so that the inverse remains of the matrix and the identity next to it.
+        ``done`` are the rows that have been the pivot. The matrix is followed by the columns of the identity.
+        Each step makes the first column of all other rows 0, and drops it. In the end, only the columns of
+        the inverse remain.
         """
         rank, size = rank_of(x), x.type.dims[-1]
         if not isinstance(size, int) or not 0 < size <= MAX_STEPS:
             return None
-        rows, columns, dtype = rank - 2, rank - 1, wide(x.type.dtype)
+        rows, columns, dtype = rank - 2, rank - 1, x.type.dtype.computed
         identity = b(Expand(x.type.dims), b.const(np.eye(size).astype(dtype.numpy)))
         matrix = b(Concat(columns), as_dtype(b, x, dtype), identity)
         done: list[Value] = []

@@ -16,10 +16,11 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.types import I64
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import added, scalar
+from graphwright.ops.contrib.common import added
 from graphwright.ops.core.binary import Add, Greater, LessOrEqual, Max, Min, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.common import scalar
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.expand import Expand
@@ -40,7 +41,9 @@ from graphwright.ops.nn.softmax import Softmax
 from graphwright.records import dataclass
 
 Layer: TypeAlias = Callable[[slice, Value], Value]
-"""The given features (rows of w) of ``x @ w.T + bias``, for x[routes, K] and the w of the expert of each."""
+"""Computes ``x @ w.T + bias`` for x[routes, K], where each route has the w and the bias of its expert. The
+slice selects features, which are rows of w.
+"""
 Network: TypeAlias = Callable[[Value], Value]
 """The outputs of experts for x[routes, K]."""
 

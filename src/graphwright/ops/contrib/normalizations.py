@@ -9,10 +9,10 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.types import F32, I32
-from graphwright.ops.contrib.common import DOMAIN, WithInputs, added, contribute, scalar
+from graphwright.ops.contrib.common import DOMAIN, WithInputs, added, contribute
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.common import rank_of, scalar
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather

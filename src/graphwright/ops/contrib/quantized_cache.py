@@ -9,11 +9,11 @@ from graphwright.ir.op import Importer
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I8, U8
 from graphwright.ops.contrib.attention import Heads, wide
-from graphwright.ops.contrib.common import scalar
 from graphwright.ops.core.binary import Add, BitwiseAnd, BitwiseOr, Mul, Sub
 from graphwright.ops.core.bit_shift import BitShift
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.common import scalar
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.reshape import Reshape

@@ -11,10 +11,10 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.types import I64
-from graphwright.ops.contrib.common import WithInputs, contribute, scalar
+from graphwright.ops.contrib.common import WithInputs, contribute
 from graphwright.ops.core.binary import Mul, Sub
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import rank_of, simple
+from graphwright.ops.core.common import rank_of, scalar, simple
 from graphwright.ops.core.gather_nd import GatherND
 from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.pad import Pad

@@ -7,10 +7,10 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.types import I64
-from graphwright.ops.contrib.common import contribute, scalar
+from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.binary import Add, Max
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.common import rank_of, scalar
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range

@@ -39,8 +39,8 @@ def _tensor(b: Builder, given: Any) -> Value:
 def widened_types(
     i: Importer, starts: Sequence[TensorType], received: Sequence[TensorType], given: Sequence[TensorType]
 ) -> list[TensorType]:
-    """Types that hold in every iteration, given the initial types of loop-carried values, the types that the
-    body receives, and those that it returns.
+    """The types of loop-carried values that are valid in every iteration. ``starts`` are their initial types,
+    ``received`` those of the inputs of the body, and ``given`` those that the body returns.
     """
     wider: list[TensorType] = []
     for index, types in enumerate(zip(starts, received, given, strict=True)):

@@ -131,8 +131,7 @@ def _operand(i: Importer, index: int, rank: int | None) -> Value:
     """Operand ``index``. If its rank is unknown, it gets ``rank``, which the body declares."""
     value, module = i.input(index), i.builder.module
     if value.type.shape is None and rank is not None:
-        dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
-        value.type = TensorType(value.type.dtype, dims)
+        value.type = TensorType(value.type.dtype, module.symbols.fresh_sizes(value.name, rank))
     if value.type.shape is None:
         raise i.fail(f"the number of axes of input {index} is not known", _HINT)
     return value

@@ -125,8 +125,8 @@ def _aten_copysign(i: AtenImporter) -> Any:
 
 
 def _aten_nextafter(i: AtenImporter) -> Any:
-    """The next float after operand 0 in the direction of operand 1. The bits of floats of one sign, read as
-    integers, have the order of their magnitudes, so that the next float is one more or one less.
+    """The next float after operand 0 in the direction of operand 1. The bits of a float, read as an integer,
+    grow with its magnitude: those of the next float are one more or one less.
     """
     a, b = i.promoted(0, 1)
     dtype, bits, zero = a.type.dtype, _bits_of(i, a), number(i, 0, a)

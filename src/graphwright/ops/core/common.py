@@ -38,6 +38,11 @@ NUMBERS = FLOATS | INTEGERS
 LOGICAL = frozenset({BOOL})
 
 
+def scalar(i: Importer, value: float, like: Value) -> Value:
+    """The constant ``value``, a scalar in the dtype of ``like``."""
+    return i.const(np.asarray(value, like.type.dtype.numpy))
+
+
 def simple(factory: Callable[[], Op]) -> Import:
     """Imports as the op ``factory()`` on all inputs, in their order; attributes are ignored."""
     return lambda i: i.emit(factory(), *i.inputs())

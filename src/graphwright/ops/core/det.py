@@ -19,7 +19,7 @@ from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.elimination import need_square_matrices, part, pivot
 from graphwright.ops.core.equal import Equal
-from graphwright.ops.core.sampling import reshaped, wide
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.unary import Neg
 from graphwright.ops.core.where import Where
 
@@ -48,7 +48,7 @@ class Det(Op):
         size = x.type.dims[-1]
         if not isinstance(size, int) or size > MAX_STEPS:
             return None
-        dims, dtype = x.type.dims[:-2], wide(x.type.dtype)
+        dims, dtype = x.type.dims[:-2], x.type.dtype.computed
         if not size:
             ones: Value = b(ConstantOfShape(1.0, x.type.dtype, dims))
             return ones
@@ -61,7 +61,7 @@ class Det(Op):
                 factor, matrix = _eliminate(b, matrix, remaining)
             product = factor if product is None else b(Mul(), product, factor)
         assert product is not None
-        return as_dtype(b, reshaped(b, product, *dims), x.type.dtype)
+        return as_dtype(b, reshaped(b, product, dims), x.type.dtype)
 
 
 def _eliminate(b: Builder, matrix: Value, size: int) -> tuple[Value, Value]:

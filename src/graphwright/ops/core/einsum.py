@@ -17,7 +17,7 @@ from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.common import NUMBERS, like, need_dtype, quiet, rank_of, same_dtype, widened
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceSum
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import Reshape, reshaped
 from graphwright.ops.core.shaping import number
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
@@ -185,8 +185,7 @@ def _multiply(b: Builder, left: tuple[Value, str], right: tuple[Value, str], lat
     c = _matrix(b, _ordered(b, y, y_labels, batch + inner + columns), sizes, batch, inner, columns)
     labels = batch + rows + columns
     dims = tuple(sizes[label] for label in labels)
-    product = b(MatMul(), a, c)
-    return (product if product.type.dims == dims else b(Reshape(dims, allow_zero=True), product)), labels
+    return reshaped(b, b(MatMul(), a, c), dims), labels
 
 
 def _matrix(b: Builder, value: Value, sizes: dict[str, Dim], batch: str, rows: str, columns: str) -> Any:
@@ -196,7 +195,7 @@ def _matrix(b: Builder, value: Value, sizes: dict[str, Dim], batch: str, rows: s
         product([sizes[label] for label in rows]),
         product([sizes[label] for label in columns]),
     )
-    return value if value.type.dims == dims else b(Reshape(dims, allow_zero=True), value)
+    return reshaped(b, value, dims)
 
 
 def _import(i: Importer) -> Any:

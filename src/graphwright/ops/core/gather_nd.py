@@ -100,6 +100,11 @@ def indexed_axes(i: AtenImporter, indices: Sequence[Value | None]) -> tuple[Valu
     return i.emit(Concat(-1), *columns), axes
 
 
+def first_new_axis(axes: list[int]) -> int:
+    """The first of the axes that replace the indexed ``axes``: these come first unless they are adjacent."""
+    return axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+
+
 def _expand_mask(i: AtenImporter, index: Value | None) -> list[Value | None]:
     """``index`` itself if it holds integers; for a bool mask, the indices of its true elements on
     each axis.
@@ -140,7 +145,7 @@ def _index(i: AtenImporter, x: Value, indices: Sequence[Value | None]) -> Any:
     rest = [axis for axis in range(rank_of(x)) if axis not in axes]
     gathered = i.emit(GatherND(), i.emit(Transpose((*axes, *rest)), x), tuples)
     new = rank_of(tuples) - 1
-    first = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    first = first_new_axis(axes)
     order = (*range(new, new + first), *range(new), *range(new + first, new + len(rest)))
     return i.emit(Transpose(order), gathered)
 

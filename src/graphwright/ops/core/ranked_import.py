@@ -67,7 +67,8 @@ def _is_plain(value: Any) -> bool:
 
 @op("RankedImport")
 class RankedImport(Op):
-    """A source node that is replaced by its import as soon as the ranks of its operands are known.
+    """A source node whose import needs the ranks of its operands. Once they are known, the imported ops
+    replace it.
 
     ``op_type`` and ``domain`` name the op of the source model, and ``version`` is the opset of the domain
     that the model imports. ``given`` are the attributes, as pairs of name and value. ``results`` is the

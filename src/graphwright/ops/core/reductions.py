@@ -1,5 +1,5 @@
-"""Reductions over axes: their base class, and those that are a :class:`Fold`, which consists of a function of
-each element, a combiner, and a function of the result.
+"""Reductions over axes. Most are a :class:`Fold`: a function of each element, a combiner, and a function of
+the result.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.interfaces.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.op import (
@@ -105,6 +106,15 @@ class Reshape(BlockedForm, Op):
         return x.reshape(sizes)
 
 
+def reshaped(b: Builder, x: Value, dims: tuple[Dim, ...]) -> Value:
+    """``x`` in the shape ``dims``, in which 0 is a size; ``x`` itself if it has this shape."""
+    if x.type.shape == dims:
+        return x
+    may_be_empty = not all(isinstance(dim, int) and dim > 0 for dim in dims)
+    result: Value = b(Reshape(dims, allow_zero=may_be_empty), x)
+    return result
+
+
 def _infer_unknown(parts: tuple[Dim | None, ...] | None) -> tuple[Dim, ...] | None:
     """``parts`` with -1 for the unknown size; None unless exactly one size is unknown and no other is 0 or
     -1.
@@ -133,9 +143,11 @@ def _import(i: Importer) -> Any:
 
 
 def _export(e: Exporter, op: Reshape, x: Value, *shape: Value) -> Any:
-    """Writes a symbolic size as 0 if it is that of the same axis of the input, and the only remaining one as
-    -1, unless a copied size may be 0 in a run, beside which engines infer none. Otherwise inserts or removes
-    axes of size 1, or writes all sizes as they are: one of them may be 0 in a run, which copies no axis.
+    """ONNX copies the size of an axis where the shape has 0, and infers one size where it has -1. A symbolic
+    size that equals that of the same axis of the input becomes 0. If one symbolic size remains, it becomes
+    -1, unless a copied size may be 0 in a run, as engines do not infer a size beside a 0. Otherwise the
+    export inserts or removes axes of size 1, or computes all sizes at run time, where 0 is a size
+    (``allowzero``).
     """
     if op.shape is None:
         return e.emit("Reshape", x, *shape, allowzero=op.allow_zero)

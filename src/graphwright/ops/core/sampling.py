@@ -17,7 +17,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim
-from graphwright.ir.types import BF16, F16, F32, I64, DType
+from graphwright.ir.types import I64, DType
 from graphwright.ops.core.binary import Add, And, GreaterOrEqual, LessOrEqual, Max, Min, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.clip import Clip
@@ -28,7 +28,7 @@ from graphwright.ops.core.interpolation import CUBIC_A, MAX_COORDINATE
 from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceSum
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.unary import Abs, Floor, Round
 from graphwright.ops.core.where import Where
 
@@ -101,22 +101,12 @@ def blend(rows: Array, samples: Sequence[tuple[Array, Array]], sizes: Sequence[i
     return total
 
 
-def wide(dtype: DType) -> DType:
-    """The dtype in which ``dtype`` is computed: f32 for 16-bit floats."""
-    return F32 if dtype in (F16, BF16) else dtype
-
-
 def size_value(b: Builder, dim: Dim, dtype: DType = I64) -> Value:
     """A size, which may be symbolic, as a vector of one element."""
     if isinstance(dim, int):
         return b.const([dim], dtype)
     vector: Value = b(Range((dim, dim + 1, 1)))
     return as_dtype(b, vector, dtype)
-
-
-def reshaped(b: Builder, x: Value, *dims: Dim) -> Value:
-    """``x`` in the shape ``dims``; ``x`` itself if it has this shape."""
-    return x if x.type.dims == dims else b(Reshape(dims, allow_zero=True), x)
 
 
 def build_taps(
@@ -171,14 +161,14 @@ def build_blend(
         weight = _outer(b, Mul(), weight, weights, (batches, queries, count))
     if batches != 1:
         starts = b(Mul(), b(Range((0, batches, 1))), size_value(b, pixel_count))
-        index = b(Add(), index, reshaped(b, starts, batches, 1, 1))
-    pixels = b(Gather(0), reshaped(b, rows, batches * pixel_count, channels), index)
-    weight = reshaped(b, weight, *weight.type.dims, 1)
+        index = b(Add(), index, reshaped(b, starts, (batches, 1, 1)))
+    pixels = b(Gather(0), reshaped(b, rows, (batches * pixel_count, channels)), index)
+    weight = reshaped(b, weight, (*weight.type.dims, 1))
     is_zero = b(Equal(), weight, b.const([0], weight.type.dtype))
     if index.type.dims[2] == 1:
         copied = b(Where(), is_zero, b.const([0], pixels.type.dtype), pixels)
-        return reshaped(b, copied, batches, index.type.dims[1], channels)
-    dtype = wide(pixels.type.dtype)
+        return reshaped(b, copied, (batches, index.type.dims[1], channels))
+    dtype = pixels.type.dtype.computed
     products = b(Mul(), as_dtype(b, pixels, dtype), as_dtype(b, weight, dtype))
     total: Value = b(ReduceSum((2,), keepdims=False), b(Where(), is_zero, b.const([0], dtype), products))
     return total
@@ -186,6 +176,6 @@ def build_blend(
 
 def _outer(b: Builder, op: Any, left: Value, right: Value, dims: tuple[Dim, ...]) -> Value:
     """``op`` of every pair of taps of ``left`` and ``right``, in row-major order."""
-    left = reshaped(b, left, *left.type.dims, 1)
-    right = reshaped(b, right, *right.type.dims[:2], 1, right.type.dims[2])
-    return reshaped(b, b(op, left, right), *dims)
+    left = reshaped(b, left, (*left.type.dims, 1))
+    right = reshaped(b, right, (*right.type.dims[:2], 1, right.type.dims[2]))
+    return reshaped(b, b(op, left, right), dims)

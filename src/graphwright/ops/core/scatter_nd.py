@@ -15,7 +15,7 @@ from graphwright.ir.types import BOOL, F32, I64, TensorType
 from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES
-from graphwright.ops.core.gather_nd import index_depth, indexed_axes, need_index_tuples
+from graphwright.ops.core.gather_nd import first_new_axis, index_depth, indexed_axes, need_index_tuples
 from graphwright.ops.core.scatter_elements import REDUCTIONS, check_reduction, scattered, write_slices
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unsqueeze import Unsqueeze
@@ -90,7 +90,7 @@ def _aten_index_put(i: AtenImporter) -> Any:
     tuples, axes = indexed_axes(i, indices)
     rest = [axis for axis in range(rank_of(x)) if axis not in axes]
     new, whole = list(tuples.type.dims[:-1]), [x.type.dims[axis] for axis in rest]
-    first = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    first = first_new_axis(axes)
     broadcast = i.emit(Expand((*whole[:first], *new, *whole[first:])), values)
     end = first + len(new)
     new_axes_first = (*range(first, end), *range(first), *range(end, len(new) + len(whole)))

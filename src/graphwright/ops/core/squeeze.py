@@ -106,7 +106,9 @@ Squeeze.samples = (
 
 
 def _aten_squeeze(i: AtenImporter, axes: Sequence[int]) -> Any:
-    """Removes those of ``axes`` that have size 1 in PyTorch, which can prove it for more sizes."""
+    """Removes those of ``axes`` whose size PyTorch proves to be 1, which it can for more symbolic sizes than
+    this algebra.
+    """
     x = i.input(0)
     dims = x.type.dims
     counted = {axis % len(dims) for axis in axes} if dims else set()

@@ -7,11 +7,12 @@ from typing import Any
 from graphwright.ir.op import Importer
 from graphwright.ir.types import F32
 from graphwright.ops.core.cast import as_dtype
+from graphwright.ops.core.common import scalar
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.reductions import ReduceL1, ReduceL2, ReduceMax
 from graphwright.ops.core.where import Where
-from graphwright.ops.ml.post_transforms import DOMAIN, number
+from graphwright.ops.ml.post_transforms import DOMAIN
 
 _NORMS = {"MAX": ReduceMax, "L1": ReduceL1, "L2": ReduceL2}
 
@@ -25,8 +26,8 @@ def _import(i: Importer) -> Any:
             " the input must have an axis"
         )
     norms = i.emit(_NORMS[norm]((-1,)), x)
-    is_zero = i.emit(Equal(), norms, number(i, 0, x))
-    return i.emit(Div(), x, i.emit(Where(), is_zero, number(i, 1, x), norms))
+    is_zero = i.emit(Equal(), norms, scalar(i, 0, x))
+    return i.emit(Div(), x, i.emit(Where(), is_zero, scalar(i, 1, x), norms))
 
 
 Div.onnx = {**Div.onnx, ("Normalizer", 1, DOMAIN): _import}

@@ -15,6 +15,7 @@ from graphwright.ir.types import F32, I64
 from graphwright.ops.core.arg_reduce import ArgMax
 from graphwright.ops.core.binary import Greater, LessOrEqual, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
+from graphwright.ops.core.common import scalar
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.reshape import Reshape
@@ -76,8 +77,8 @@ def transformed(i: Importer, y: Value, transform: str) -> Value:
     if transform == "NONE":
         return y
     if transform == "SOFTMAX_ZERO":
-        zero, least = number(i, 0, y), number(i, -math.inf, y)
-        is_zero = i.emit(LessOrEqual(), i.emit(Abs(), y), number(i, ZERO_SCORE, y))
+        zero, least = scalar(i, 0, y), scalar(i, -math.inf, y)
+        is_zero = i.emit(LessOrEqual(), i.emit(Abs(), y), scalar(i, ZERO_SCORE, y))
         softmax = i.emit(Softmax(), i.emit(Where(), is_zero, least, y))
         scores: Value = i.emit(Where(), is_zero, zero, softmax)
         return scores
@@ -102,14 +103,9 @@ def two_scores(i: Importer, y: Value, transform: str, complement: bool) -> Value
     if transform == "LOGISTIC":
         pair = i.emit(Sigmoid(), i.emit(Neg(), y)), i.emit(Sigmoid(), y)
     else:
-        pair = i.emit(Sub(), number(i, 1 if complement else 0, y), y), y
+        pair = i.emit(Sub(), scalar(i, 1 if complement else 0, y), y), y
     scores: Value = i.emit(Concat(-1), *pair)
     return transformed(i, scores, transform) if transform == "PROBIT" else scores
-
-
-def number(i: Importer, value: float, like: Value) -> Value:
-    """A scalar constant with the element type of ``like``."""
-    return i.const(np.asarray(value, like.type.dtype.numpy))
 
 
 def best_label(i: Importer, scores: Value, labels: Array) -> Value:
@@ -120,7 +116,7 @@ def best_label(i: Importer, scores: Value, labels: Array) -> Value:
 
 def label_above(i: Importer, score: Value, threshold: float, labels: Array) -> Value:
     """The second of two labels where ``score`` [N, 1] is above ``threshold``; elsewhere the first label."""
-    above = i.emit(Greater(), i.emit(Squeeze((1,)), score), number(i, threshold, score))
+    above = i.emit(Greater(), i.emit(Squeeze((1,)), score), scalar(i, threshold, score))
     label: Value = i.emit(Gather(), i.const(labels), i.emit(Cast(I64), above))
     return label
 

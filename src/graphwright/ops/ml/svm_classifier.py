@@ -16,6 +16,7 @@ from graphwright.ops.core.arg_reduce import ArgMax
 from graphwright.ops.core.binary import Add, Greater, GreaterOrEqual, Max, Mul
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.common import scalar
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceMax
@@ -27,7 +28,6 @@ from graphwright.ops.ml.post_transforms import (
     best_label,
     class_labels,
     matrix,
-    number,
     post_transform,
     transformed,
     two_scores,
@@ -79,7 +79,7 @@ def _label_of_two(i: Importer, y: Value, coefficients: Array, labels: Array) -> 
     """
     largest, positive = i.emit(ReduceMax((1,), keepdims=False), y), bool((coefficients >= 0).all())
     compare, threshold = (GreaterOrEqual(), 0.5) if positive else (Greater(), 0.0)
-    is_second = as_dtype(i.builder, i.emit(compare, largest, number(i, threshold, y)), I64)
+    is_second = as_dtype(i.builder, i.emit(compare, largest, scalar(i, threshold, y)), I64)
     index = i.emit(Max(), is_second, i.emit(ArgMax(1, keepdims=False), y))
     label: Value = i.emit(Gather(), i.const(labels), index)
     return label
@@ -115,7 +115,7 @@ def _votes(i: Importer, scores: Value, pairs: list[tuple[int, int]], classes: in
     for row, (first, second) in enumerate(pairs):
         signs[row, first], signs[row, second] = 1, -1
         offsets[second] += 1
-    won = as_dtype(i.builder, i.emit(Greater(), scores, number(i, 0, scores)), F32)
+    won = as_dtype(i.builder, i.emit(Greater(), scores, scalar(i, 0, scores)), F32)
     votes: Value = i.emit(Add(), i.emit(MatMul(), won, i.const(signs)), i.const(offsets))
     return votes
 
@@ -124,7 +124,7 @@ def _pair_probabilities(i: Importer, scores: Value, pairs: list[tuple[int, int]]
     """The probability of the first class of each pair, ``1 / (1 + exp(a * score + b))`` (Platt, 1999)."""
     a, b = (i.const(vector(i, name, len(pairs))) for name in ("prob_a", "prob_b"))
     p = i.emit(Sigmoid(), i.emit(Neg(), i.emit(Add(), i.emit(Mul(), scores, a), b)))
-    clipped: Value = i.emit(Clip(), p, number(i, MIN_PROBABILITY, p), number(i, 1 - MIN_PROBABILITY, p))
+    clipped: Value = i.emit(Clip(), p, scalar(i, MIN_PROBABILITY, p), scalar(i, 1 - MIN_PROBABILITY, p))
     return clipped
 
 

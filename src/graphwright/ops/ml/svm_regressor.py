@@ -9,6 +9,7 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
 from graphwright.ops.core.binary import Add, Greater, Max, Mul, Sub
+from graphwright.ops.core.common import scalar
 from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.pow import Pow
@@ -20,7 +21,6 @@ from graphwright.ops.ml.post_transforms import (
     DOMAIN,
     feature_rows,
     matrix,
-    number,
     post_transform,
     transformed_alone,
     vector,
@@ -40,9 +40,9 @@ def kernel_matrix(i: Importer, vectors: Array) -> Value:
     dot: Value = i.emit(MatMul(), x, i.const(np.ascontiguousarray(vectors.T)))
     if kind == "LINEAR":
         return dot
-    affine = i.emit(Add(), i.emit(Mul(), dot, number(i, gamma, dot)), number(i, offset, dot))
+    affine = i.emit(Add(), i.emit(Mul(), dot, scalar(i, gamma, dot)), scalar(i, offset, dot))
     kernel: Value = (
-        i.emit(Tanh(), affine) if kind == "SIGMOID" else i.emit(Pow(), affine, number(i, degree, affine))
+        i.emit(Tanh(), affine) if kind == "SIGMOID" else i.emit(Pow(), affine, scalar(i, degree, affine))
     )
     return kernel
 
@@ -60,8 +60,8 @@ def _gaussian(i: Importer, x: Value, vectors: Array, gamma: float) -> Value:
     x_square = i.emit(ReduceSumSquare((1,)), x)
     v_square = i.const(np.square(centerd).sum(1).astype(np.float32))
     square = i.emit(Sub(), i.emit(Add(), x_square, v_square), double_dot)
-    square = i.emit(Max(), square, number(i, 0, square))
-    kernel: Value = i.emit(Exp(), i.emit(Mul(), square, number(i, -gamma, square)))
+    square = i.emit(Max(), square, scalar(i, 0, square))
+    kernel: Value = i.emit(Exp(), i.emit(Mul(), square, scalar(i, -gamma, square)))
     return kernel
 
 
@@ -77,8 +77,8 @@ def _import(i: Importer) -> Any:
     else:
         y = linear(i, matrix(i, "coefficients", 1), offset)
     if i.attr("one_class", 0):
-        inside = i.emit(Greater(), y, number(i, 0, y))
-        return i.emit(Where(), inside, number(i, 1, y), number(i, -1, y))
+        inside = i.emit(Greater(), y, scalar(i, 0, y))
+        return i.emit(Where(), inside, scalar(i, 1, y), scalar(i, -1, y))
     return transformed_alone(i, y, transform)
 
 

@@ -134,8 +134,8 @@ def _integers(i: Importer, name: str) -> Array:
 
 
 def _first_votes(trees: Trees) -> Trees:
-    """The trees with the first vote of each leaf, as ONNX Runtime reads those with one target: skl2onnx
-    repeats the vote of a leaf for each class in the trees of decision paths.
+    """The trees with only the first vote of each leaf, as ONNX Runtime reads trees with one target. The trees
+    that skl2onnx writes for decision paths repeat the vote of a leaf for each class.
     """
     counts = np.diff(trees.ends, prepend=0)
     first = (trees.ends - counts)[counts > 0]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.graph import Value
+from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Scalar, apply, maximum, minimum, select
 from graphwright.ir.op import Array, AtenImporter, Importer, InferError, Op, Sample, arg, op
 from graphwright.ir.op.exporter import Exporter, as_onnx
@@ -116,9 +117,7 @@ class Swish(Pointwise):
 
     @quiet
     def reference(self, x: Array) -> Array:
-        scaled = x * like(self.alpha, x)
-        small = np.exp(-np.abs(scaled))
-        return like(x * np.where(scaled >= 0, 1 / (1 + small), small / (1 + small)), x)
+        return like(x * FUNCTIONS["sigmoid"].numpy(x * like(self.alpha, x)), x)
 
     def expression(self, x: Scalar) -> Scalar:
         return x * apply("sigmoid", x if self.alpha == 1 else x * self.alpha)

@@ -17,7 +17,8 @@ from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import NUMBERS, rank_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.range import Range
-from graphwright.ops.core.sampling import reshaped, size_value, wide
+from graphwright.ops.core.reshape import reshaped
+from graphwright.ops.core.sampling import size_value
 from graphwright.ops.core.scatter_nd import ScatterND
 from graphwright.ops.core.shaping import known_dims, number
 from graphwright.ops.core.slice import Slice
@@ -95,12 +96,12 @@ class Col2Im(Op):
         channels = floordiv(count, elements)
         begins, ends = shape.pads[: shape.rank], shape.pads[shape.rank :]
         full = [begin + n + end for begin, n, end in zip(begins, self.image, ends, strict=True)]
-        rows = reshaped(b, as_dtype(b, x, wide(dtype)), batch * channels, elements * length)
+        rows = reshaped(b, as_dtype(b, x, dtype.computed), (batch * channels, elements * length))
         rows = b(Transpose((1, 0)), rows)
-        positions = reshaped(b, self._positions(b, counts, full), elements * length, 1)
-        zeros = b(ConstantOfShape(0, wide(dtype), (product(full), batch * channels)))
+        positions = reshaped(b, self._positions(b, counts, full), (elements * length, 1))
+        zeros = b(ConstantOfShape(0, dtype.computed, (product(full), batch * channels)))
         summed = b(Transpose((1, 0)), b(ScatterND("add"), zeros, positions, rows))
-        out = reshaped(b, as_dtype(b, summed, dtype), batch, channels, *full)
+        out = reshaped(b, as_dtype(b, summed, dtype), (batch, channels, *full))
         if full != list(self.image):
             stops = tuple(begin + n for begin, n in zip(begins, self.image, strict=True))
             axes = tuple(range(2, 2 + shape.rank))
@@ -120,7 +121,7 @@ class Col2Im(Op):
             )
             scale = size_value(b, step * product(full[k + 1 :]))
             steps = b(Mul(), b(Range((0, size, 1))), scale)
-            steps = reshaped(b, steps, *(1,) * axis, size, *(1,) * (2 * shape.rank - axis - 1))
+            steps = reshaped(b, steps, (*(1,) * axis, size, *(1,) * (2 * shape.rank - axis - 1)))
             total = steps if total is None else b(Add(), total, steps)
         assert total is not None
         return total

@@ -81,6 +81,11 @@ class Conv(Arithmetic, BlockedForm, OutputChannels, PaddingRule, Op):
         verify_groups(self.group, self.auto_pad)
         verify_precision(self.precision)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has one group, no padding, and no other precision than its operands."""
+        return self.group == 1 and not self.auto_pad and set(self.pads) <= {0} and self.precision is None
+
     def windows(self, kernel: tuple[Dim, ...]) -> Windows:
         """The windows of the convolution, given the spatial sizes of the weight."""
         return windows(kernel, self.strides, self.dilations, self.pads)

@@ -24,15 +24,8 @@ from graphwright.ops.core.common import (
 )
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.range import Range
-from graphwright.ops.core.sampling import (
-    blend,
-    build_blend,
-    build_taps,
-    reshaped,
-    size_value,
-    taps,
-    wide,
-)
+from graphwright.ops.core.reshape import reshaped
+from graphwright.ops.core.sampling import blend, build_blend, build_taps, size_value, taps
 from graphwright.ops.core.shaping import number
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
@@ -157,39 +150,43 @@ class DeformConv(Op):
         rank_of(x), rank_of(offset)
         if rank_of(w) < 3 or not all(isinstance(size, int) for size in w.type.dims[2:]):
             return None
-        shape, dtype = self.windows(w.type.dims[2:]), wide(x.type.dtype)
+        shape, dtype = self.windows(w.type.dims[2:]), x.type.dtype.computed
         counts = shape.counts(x.type.dims[2:])
         batch = x.type.dims[0]
         features, depth, *_ = w.type.dims
         count, length = product(shape.kernel), product(counts)
         columns = self._build_columns(b, x, offset, mask, shape, counts)
-        columns = reshaped(b, b(Transpose((0, 2, 1)), columns), batch, self.group, depth * count, length)
+        columns = reshaped(b, b(Transpose((0, 2, 1)), columns), (batch, self.group, depth * count, length))
         per_feature = floordiv(features, self.group)
-        weights = reshaped(b, as_dtype(b, w, dtype), self.group, per_feature, depth * count)
-        out = reshaped(b, b(MatMul(), weights, columns), batch, features, *counts)
+        weights = reshaped(b, as_dtype(b, w, dtype), (self.group, per_feature, depth * count))
+        out = reshaped(b, b(MatMul(), weights, columns), (batch, features, *counts))
         if bias is not None:
-            out = b(Add(), out, reshaped(b, as_dtype(b, bias, dtype), features, *(1,) * len(counts)))
+            out = b(Add(), out, reshaped(b, as_dtype(b, bias, dtype), (features, *(1,) * len(counts))))
         return as_dtype(b, out, x.type.dtype)
 
     def _build_columns(
         self, b: Builder, x: Value, offset: Value, mask: Value | None, shape: Windows, counts: tuple[Dim, ...]
     ) -> Value:
         """The interpolated pixels of all taps, times the mask: [N * G, K... * D'..., C / G]."""
-        dtype, groups = wide(x.type.dtype), self.offset_group
+        dtype, groups = x.type.dtype.computed, self.offset_group
         batch, channels, *sizes = x.type.dims
         images, samples_per_image = batch * groups, product(shape.kernel) * product(counts)
-        offsets = reshaped(b, as_dtype(b, offset, dtype), images, product(shape.kernel), shape.rank, *counts)
+        offsets = reshaped(
+            b, as_dtype(b, offset, dtype), (images, product(shape.kernel), shape.rank, *counts)
+        )
         samples = []
         for axis, size in enumerate(sizes):
             points = b(Slice((axis,), (axis + 1,), (2,), (1,)), offsets)
             for steps in self._build_positions(b, shape, axis, counts):
                 points = b(Add(), points, as_dtype(b, steps, dtype))
-            samples.append(build_taps(b, reshaped(b, points, images, samples_per_image, 1), size, "linear"))
-        rows = reshaped(b, as_dtype(b, x, dtype), images, floordiv(channels, groups), product(sizes))
+            samples.append(build_taps(b, reshaped(b, points, (images, samples_per_image, 1)), size, "linear"))
+        rows = reshaped(b, as_dtype(b, x, dtype), (images, floordiv(channels, groups), product(sizes)))
         columns = build_blend(b, b(Transpose((0, 2, 1)), rows), samples, sizes)
         if mask is None:
             return columns
-        scaled: Value = b(Mul(), columns, reshaped(b, as_dtype(b, mask, dtype), images, samples_per_image, 1))
+        scaled: Value = b(
+            Mul(), columns, reshaped(b, as_dtype(b, mask, dtype), (images, samples_per_image, 1))
+        )
         return scaled
 
     @staticmethod
@@ -201,7 +198,7 @@ class DeformConv(Op):
         starts = b(Add(), starts, size_value(b, -shape.pads[axis]))
         dims: list[Dim] = [1] * len(counts)
         dims[axis] = counts[axis]
-        return [reshaped(b, starts, 1, 1, 1, *dims), step_values]
+        return [reshaped(b, starts, (1, 1, 1, *dims)), step_values]
 
 
 def _import(i: Importer) -> Any:

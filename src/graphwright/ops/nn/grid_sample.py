@@ -16,17 +16,8 @@ from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import FLOATS, need_dtype, quiet, rank_of, widened
 from graphwright.ops.core.div import Div
-from graphwright.ops.core.sampling import (
-    OFFSETS,
-    PADDINGS,
-    blend,
-    build_blend,
-    build_taps,
-    reshaped,
-    size_value,
-    taps,
-    wide,
-)
+from graphwright.ops.core.reshape import reshaped
+from graphwright.ops.core.sampling import OFFSETS, PADDINGS, blend, build_blend, build_taps, size_value, taps
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.spatial import accumulator
@@ -95,7 +86,7 @@ class GridSample(Op):
         batch, channels, *sizes = x.type.dims
         queries = product(grid.type.dims[1:-1])
         rank = len(sizes)
-        points = reshaped(b, as_dtype(b, grid, wide(grid.type.dtype)), batch, queries, rank)
+        points = reshaped(b, as_dtype(b, grid, grid.type.dtype.computed), (batch, queries, rank))
         columns = [b(Slice((k,), (k + 1,), (2,), (1,)), points) for k in reversed(range(rank))]
         samples = [
             build_taps(
@@ -103,9 +94,9 @@ class GridSample(Op):
             )
             for column, size in zip(columns, sizes, strict=True)
         ]
-        rows = b(Transpose((0, 2, 1)), reshaped(b, x, batch, channels, product(sizes)))
+        rows = b(Transpose((0, 2, 1)), reshaped(b, x, (batch, channels, product(sizes))))
         blended = b(Transpose((0, 2, 1)), build_blend(b, rows, samples, sizes))
-        return reshaped(b, as_dtype(b, blended, x.type.dtype), batch, channels, *grid.type.dims[1:-1])
+        return reshaped(b, as_dtype(b, blended, x.type.dtype), (batch, channels, *grid.type.dims[1:-1]))
 
     def _build_coordinates(self, b: Builder, points: Value, size: Dim) -> Value:
         """:meth:`_coordinates` as nodes."""

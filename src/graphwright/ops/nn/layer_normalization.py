@@ -70,7 +70,7 @@ class LayerNormalization(Op):
                 need_broadcast(at, parameter, x.shape, what)
         if not self.statistics:
             return x.type
-        kept = TensorType(_wide(x.dtype), (*x.shape[:axis], *[1] * (x.rank - axis)))
+        kept = TensorType(x.dtype.computed, (*x.shape[:axis], *[1] * (x.rank - axis)))
         return x.type, kept, kept
 
     @quiet
@@ -122,10 +122,6 @@ class RMSNormalization(Op):
         normal = as_dtype(b, b(Div(), wide, root), x.type.dtype)
         result: Value = b(Mul(), as_dtype(b, normal, scale.type.dtype), scale)
         return result
-
-
-def _wide(dtype: DType) -> DType:
-    return F32 if dtype in (F16, BF16) else dtype
 
 
 def _trailing(axis: int, rank: int) -> tuple[int, ...]:

@@ -88,8 +88,9 @@ _as_pool = as_onnx("MaxPool", POOL_ATTRIBUTES, outputs="indices", storage_order=
 
 
 def _export(e: Exporter, op: MaxPool, x: Value) -> Any:
-    """Symbolic pads are exported as a Pad node that fills with the smallest value of the dtype; with indices,
-    which would count the pads, as the ``auto_pad`` that they come from.
+    """ONNX has no symbolic pads: a Pad node before the pooling adds them, filled with the smallest value of
+    the dtype. The indices would count these pads, so an op with indices is exported with the ``auto_pad``
+    that its pads come from.
     """
     if all(isinstance(pad, int) for pad in op.pads):
         return _as_pool(e, op, x)

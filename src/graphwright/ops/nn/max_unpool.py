@@ -14,7 +14,7 @@ from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
-from graphwright.ops.core.sampling import reshaped
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.scatter_elements import ScatterElements
 from graphwright.ops.core.shaping import known_dims, number
 from graphwright.ops.nn.spatial import windows
@@ -87,8 +87,8 @@ class MaxUnpool(Op):
         sizes = self._sizes(x.type.dims)
         zeros = b(ConstantOfShape(0.0, x.type.dtype, (product(sizes),)))
         count = x.type.elements
-        flat = b(ScatterElements(0), zeros, reshaped(b, indices, count), reshaped(b, x, count))
-        return reshaped(b, flat, *sizes)
+        flat = b(ScatterElements(0), zeros, reshaped(b, indices, (count,)), reshaped(b, x, (count,)))
+        return reshaped(b, flat, sizes)
 
 
 def _import(i: Importer) -> Any:

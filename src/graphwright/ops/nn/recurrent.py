@@ -10,6 +10,7 @@ import numpy as np
 from graphwright.ir.graph import Node
 from graphwright.ir.interfaces.arithmetic import Arithmetic
 from graphwright.ir.interfaces.padding import Padded, PaddingRule
+from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, family
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import I32, TensorType
@@ -32,15 +33,10 @@ class Activation:
     beta: float | None = None
 
 
-def _sigmoid(x: Array, alpha: float, beta: float) -> Any:
-    e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + e), e / (1 + e))
-
-
 ACTIVATIONS: dict[str, Activation] = {
     "relu": Activation(lambda x, a, b: np.maximum(x, 0)),
     "tanh": Activation(lambda x, a, b: np.tanh(x)),
-    "sigmoid": Activation(_sigmoid),
+    "sigmoid": Activation(lambda x, a, b: FUNCTIONS["sigmoid"].numpy(x)),
     "affine": Activation(lambda x, a, b: a * x + b, 1.0, 0.0),
     "leakyrelu": Activation(lambda x, a, b: np.where(x >= 0, x, a * x), 0.01),
     "thresholdedrelu": Activation(lambda x, a, b: np.where(x >= a, x, 0), 1.0),

@@ -41,10 +41,11 @@ class Method:
 
     def range_of(self, dtype: np.dtype[Any]) -> tuple[float, float] | None:
         """The range to which integers are rounded and saturated; None for floats, for copies, and for
-        integers that are cut off.
+        integers whose fraction is cut off.
 
         Cubic weights are negative at some positions, so a sum of bytes can leave their range. ONNX Runtime
-        rounds with antialiasing and cuts off without; it has no cubic interpolation of integers without.
+        rounds integers with antialiasing, and cuts off their fraction without it. Without antialiasing it has
+        no cubic interpolation of integers.
         """
         overshoots_or_filters = self.mode == "cubic" or (self.mode == "linear" and self.antialias)
         if dtype.kind not in "iu" or not overshoots_or_filters:

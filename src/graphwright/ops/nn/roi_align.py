@@ -21,7 +21,8 @@ from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceSum
-from graphwright.ops.core.sampling import build_taps, reshaped, size_value, taps, wide
+from graphwright.ops.core.reshape import reshaped
+from graphwright.ops.core.sampling import build_taps, size_value, taps
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.where import Where
@@ -154,10 +155,10 @@ class RoiAlign(Op):
         rank_of(x), rank_of(regions)
         if not self.points:
             return None
-        dtype = wide(x.type.dtype)
+        dtype = x.type.dtype.computed
         batch, channels, *sizes = x.type.dims
         count = regions.type.dims[0]
-        bounds = as_dtype(b, reshaped(b, regions, count, 4), dtype)  # branches know no constraints of sizes
+        bounds = as_dtype(b, reshaped(b, regions, (count, 4)), dtype)  # branches know no constraints of sizes
         low, high = (
             [b(Slice((k,), (k + 1,), (1,), (1,)), bounds) for k in ends] for ends in ((1, 0), (3, 2))
         )
@@ -167,17 +168,19 @@ class RoiAlign(Op):
         )
         height, width = rows.type.dims[1], columns.type.dims[1]
         index = self._build_index(b, images, rows, columns, sizes)
-        flat = b(Transpose((0, 2, 1)), reshaped(b, x, batch, channels, product(sizes)))
-        pixels = as_dtype(b, b(Gather(0), reshaped(b, flat, batch * product(sizes), channels), index), dtype)
+        flat = b(Transpose((0, 2, 1)), reshaped(b, x, (batch, channels, product(sizes))))
+        pixels = as_dtype(
+            b, b(Gather(0), reshaped(b, flat, (batch * product(sizes), channels)), index), dtype
+        )
         weights = b(
             Mul(),
-            reshaped(b, row_weights, count, height, 1, 1),
-            reshaped(b, column_weights, count, 1, width, 1),
+            reshaped(b, row_weights, (count, height, 1, 1)),
+            reshaped(b, column_weights, (count, 1, width, 1)),
         )
         zero = b.const([0], dtype)
         products = b(Where(), b(Equal(), weights, zero), zero, b(Mul(), pixels, weights))
         bins = (self.height, 2 * self.points, self.width, 2 * self.points)
-        products = reshaped(b, products, count, *bins, channels)
+        products = reshaped(b, products, (count, *bins, channels))
         if self.mode == "max":
             pooled = b(ReduceMax((2, 4), keepdims=False), products)
         else:
@@ -190,9 +193,9 @@ class RoiAlign(Op):
         """The indices of all taps among the pixels of all images: [R, rows, columns]."""
         count, height = rows.type.dims
         images = b(Min(), b(Max(), images, b.const([-_MAX_IMAGE], I64)), b.const([_MAX_IMAGE], I64))
-        starts = reshaped(b, b(Mul(), images, size_value(b, product(sizes))), count, 1, 1)
-        index = b(Mul(), reshaped(b, rows, count, height, 1), size_value(b, sizes[1]))
-        index = b(Add(), index, reshaped(b, columns, count, 1, columns.type.dims[1]))
+        starts = reshaped(b, b(Mul(), images, size_value(b, product(sizes))), (count, 1, 1))
+        index = b(Mul(), reshaped(b, rows, (count, height, 1)), size_value(b, sizes[1]))
+        index = b(Add(), index, reshaped(b, columns, (count, 1, columns.type.dims[1])))
         flat: Value = b(Add(), index, starts)
         return flat
 
@@ -210,7 +213,7 @@ class RoiAlign(Op):
         total = bins * self.points
         samples, per_bin = b(Range((0, total, 1))), b.const([self.points], I64)
         order, within = (
-            as_dtype(b, reshaped(b, b(op, samples, per_bin), 1, total), dtype) for op in (Div(), Mod())
+            as_dtype(b, reshaped(b, b(op, samples, per_bin), (1, total)), dtype) for op in (Div(), Mod())
         )
         fractions = b(Add(), within, b.const([0.5], dtype))
         points = b(Add(), start, b(Mul(), order, step))
@@ -218,9 +221,9 @@ class RoiAlign(Op):
         inside = b(GreaterOrEqual(), points, b.const([-1], dtype))
         inside = b(And(), inside, b(LessOrEqual(), points, size_value(b, size, dtype)))
         points = b(Min(), b(Max(), points, b.const([0], dtype)), size_value(b, size - 1, dtype))
-        positions, weights = build_taps(b, reshaped(b, points, count, total, 1), size, "linear", "border")
-        weights = b(Where(), reshaped(b, inside, count, total, 1), weights, b.const([0], dtype))
-        return reshaped(b, positions, count, 2 * total), reshaped(b, weights, count, 2 * total)
+        positions, weights = build_taps(b, reshaped(b, points, (count, total, 1)), size, "linear", "border")
+        weights = b(Where(), reshaped(b, inside, (count, total, 1)), weights, b.const([0], dtype))
+        return reshaped(b, positions, (count, 2 * total)), reshaped(b, weights, (count, 2 * total))
 
 
 def _points(bins: int, samples: int) -> tuple[Array, Array]:

@@ -334,10 +334,16 @@ def window_leak(x: Value, pads: Sequence[Dim], padded: Padded, ceil: bool = Fals
     return "a pad depends on a padded size" if any(map(padded.holds, pads)) else ""
 
 
+def is_by_channel(group: int, weights: Sequence[Dim]) -> bool:
+    """Whether each feature of a convolution reads one channel: each group has one channel, and any number of
+    features. ``weights`` are the sizes of w.
+    """
+    return weights[1] == 1 and group > 1
+
+
 def is_depthwise(group: int, weights: Sequence[Dim]) -> bool:
     """Whether a convolution has one channel and one feature per group; ``weights`` are the sizes of w."""
-    features, channels, *_ = weights
-    return channels == 1 and features == group > 1
+    return is_by_channel(group, weights) and weights[0] == group
 
 
 def import_pool(i: Importer) -> dict[str, Any]:

@@ -16,10 +16,11 @@ from graphwright.ir.types import F32, F64, I8, I32, U8, DType, TensorType
 from graphwright.ops.core.binary import Add, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import need_dtype, need_scalar, rank_of
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.unary import Round
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.spatial import WINDOW_ATTRIBUTES, import_padding, with_pad_node
-from graphwright.ops.quantized.quantized import BYTES, exact_sums, is_single, reshaped, sums_are_exact
+from graphwright.ops.quantized.quantized import BYTES, exact_sums, is_single, sums_are_exact
 from graphwright.records import replace
 
 

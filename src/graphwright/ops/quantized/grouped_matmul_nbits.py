@@ -13,7 +13,13 @@ from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.ir.types import BF16, F16, F32, I32, I64, U8, U32, TensorType
 from graphwright.ops.core.common import need_dtype, quiet, same_dtype
 from graphwright.ops.core.grouped_matmul import GroupedMatMul
-from graphwright.ops.quantized.matmul_nbits import WORD, MatMulNBits, check_scales
+from graphwright.ops.quantized.matmul_nbits import (
+    WORD,
+    MatMulNBits,
+    check_scales,
+    sample_codes,
+    sample_scales,
+)
 from graphwright.ops.quantized.quantized import SCALES
 
 
@@ -72,16 +78,6 @@ class GroupedMatMulNBits(Arithmetic, Op):
         return np.asarray(GroupedMatMul().reference(a, weights, ends))
 
 
-def _codes(bits: int, *shape: int) -> Any:
-    size = int(np.prod(shape))
-    return arg(U32, *shape, values=tuple((2654435761 * (i + bits)) % 2**32 for i in range(size)))
-
-
-def _small(dtype: Any, *shape: int) -> Any:
-    size = int(np.prod(shape))
-    return arg(dtype, *shape, values=tuple(0.0625 * (i % 5 + 1) for i in range(size)))
-
-
 _ENDS, _M = arg(I64, 2, values=(1, 4)), symbol("M")
 _ZEROS = arg(U8, 2, 7, 2, values=tuple(7 * i % 16 for i in range(28)))
 _BY_4 = GroupedMatMulNBits(4, 16)
@@ -89,19 +85,30 @@ GroupedMatMulNBits.samples = (
     *(
         Sample(
             GroupedMatMulNBits(bits, 16),
-            (arg(F32, 5, 40), _codes(bits, 2, 5, 3 * bits // 2), _small(F32, 2, 5, 3), _ENDS),
+            (arg(F32, 5, 40), sample_codes(bits, 2, 5, 3 * bits // 2), sample_scales(F32, 2, 5, 3), _ENDS),
         )
         for bits in (2, 4, 8)
     ),
     *(
-        Sample(GroupedMatMulNBits(), (arg(t, 4, 64), _codes(4, 2, 7, 8), _small(t, 2, 7, 2), _ENDS, _ZEROS))
+        Sample(
+            GroupedMatMulNBits(),
+            (arg(t, 4, 64), sample_codes(4, 2, 7, 8), sample_scales(t, 2, 7, 2), _ENDS, _ZEROS),
+        )
         for t in (F32, F16, BF16)
     ),
     Sample(
         GroupedMatMulNBits(),
-        (arg(F32, _M, 32), _codes(4, 2, 50, 4), _small(F32, 2, 50, 1), arg(I32, 2, values=(0, 1))),
+        (
+            arg(F32, _M, 32),
+            sample_codes(4, 2, 50, 4),
+            sample_scales(F32, 2, 50, 1),
+            arg(I32, 2, values=(0, 1)),
+        ),
     ),
-    Sample(_BY_4, (arg(F32, 0, 16), _codes(4, 1, 3, 2), _small(F32, 1, 3, 1), arg(I32, 1, values=(0,)))),
+    Sample(
+        _BY_4,
+        (arg(F32, 0, 16), sample_codes(4, 1, 3, 2), sample_scales(F32, 1, 3, 1), arg(I32, 1, values=(0,))),
+    ),
     Sample(GroupedMatMulNBits(3), (), "the number of bits is 3"),
     Sample(_BY_4, (arg(F32, 3, 40), arg(U32, 2, 5, 5), arg(F32, 2, 5, 3), _ENDS), "words in a row"),
     Sample(_BY_4, (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 5, 1), _ENDS), "must be 2, 3 and 1"),

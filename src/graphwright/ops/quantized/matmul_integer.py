@@ -17,7 +17,8 @@ from graphwright.ops.core.binary import Sub
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import need_broadcast, need_dtype, rank_of, simple
 from graphwright.ops.core.matmul import MatMul
-from graphwright.ops.quantized.quantized import BYTES, exact_sums, is_single, reshaped, sums_are_exact
+from graphwright.ops.core.reshape import reshaped
+from graphwright.ops.quantized.quantized import BYTES, exact_sums, is_single, sums_are_exact
 
 
 @op("MatMulInteger")

@@ -139,7 +139,8 @@ def in_words(codes: Array, op: MatMulNBits) -> Array:
     return words
 
 
-def _codes(seed: int, *shape: int) -> Any:
+def sample_codes(seed: int, *shape: int) -> Any:
+    """An operand of packed codes for samples."""
     size = int(np.prod(shape))
     return arg(U32, *shape, values=tuple((2654435761 * (i + seed)) % 2**32 for i in range(size)))
 
@@ -148,7 +149,8 @@ def _zeros(*shape: int) -> Any:
     return arg(U8, *shape, values=tuple(7 * i % 16 for i in range(int(np.prod(shape)))))
 
 
-def _small(dtype: Any, *shape: int) -> Any:
+def sample_scales(dtype: Any, *shape: int) -> Any:
+    """An operand of small floats for samples."""
     size = int(np.prod(shape))
     return arg(dtype, *shape, values=tuple(0.0625 * (i % 5 + 1) for i in range(size)))
 
@@ -156,16 +158,24 @@ def _small(dtype: Any, *shape: int) -> Any:
 _N = symbol("N")
 MatMulNBits.samples = (
     *(
-        Sample(MatMulNBits(b, 16), (arg(F32, 3, 40), _codes(b, 5, 3 * b // 2), _small(F32, 5, 3)))
+        Sample(
+            MatMulNBits(b, 16), (arg(F32, 3, 40), sample_codes(b, 5, 3 * b // 2), sample_scales(F32, 5, 3))
+        )
         for b in WIDTHS
     ),
     *(
-        Sample(MatMulNBits(4, 32), (arg(t, 2, 3, 64), _codes(4, 7, 8), _small(t, 7, 2), _zeros(7, 2)))
+        Sample(
+            MatMulNBits(4, 32),
+            (arg(t, 2, 3, 64), sample_codes(4, 7, 8), sample_scales(t, 7, 2), _zeros(7, 2)),
+        )
         for t in (F32, F16, BF16)
     ),
-    Sample(MatMulNBits(4, 16), (arg(F32, 16), _codes(4, 3, 2), _small(F32, 3, 1), _small(F32, 3, 1))),
-    Sample(MatMulNBits(4, 32), (arg(F32, _N, 32), _codes(4, 50, 4), _small(F32, 50, 1))),
-    Sample(MatMulNBits(8, 16), (arg(F32, 0, 16), _codes(8, 3, 4), _small(F32, 3, 1))),
+    Sample(
+        MatMulNBits(4, 16),
+        (arg(F32, 16), sample_codes(4, 3, 2), sample_scales(F32, 3, 1), sample_scales(F32, 3, 1)),
+    ),
+    Sample(MatMulNBits(4, 32), (arg(F32, _N, 32), sample_codes(4, 50, 4), sample_scales(F32, 50, 1))),
+    Sample(MatMulNBits(8, 16), (arg(F32, 0, 16), sample_codes(8, 3, 4), sample_scales(F32, 3, 1))),
     Sample(MatMulNBits(3), (), "the number of bits is 3"),
     Sample(MatMulNBits(4, 24), (), "the block size is 24"),
     Sample(

@@ -17,6 +17,7 @@ from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import need_dtype, need_scalar, quiet, rank_of
 from graphwright.ops.core.div import Div
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.nn.spatial import WINDOW_ATTRIBUTES
 from graphwright.ops.quantized.conv_integer import (
     QuantizedConv,
@@ -26,7 +27,7 @@ from graphwright.ops.quantized.conv_integer import (
     per_feature,
     per_feature_value,
 )
-from graphwright.ops.quantized.quantized import BYTES, into_quantized, quantized, ratio_of, reshaped
+from graphwright.ops.quantized.quantized import BYTES, into_quantized, quantized, ratio_of
 
 
 @op("QLinearConv")

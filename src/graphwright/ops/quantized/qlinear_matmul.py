@@ -18,6 +18,7 @@ from graphwright.ops.core.cast import as_dtype, in_f32
 from graphwright.ops.core.common import need_dtype, need_scalar, quiet, rank_of, same_dtype, simple
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.quantized.matmul_integer import (
     MatMulInteger,
     need_per_column,
@@ -29,15 +30,7 @@ from graphwright.ops.quantized.matmul_integer import (
     product,
     product_of_values,
 )
-from graphwright.ops.quantized.quantized import (
-    BYTES,
-    FLOAT8,
-    SCALES,
-    into_quantized,
-    quantized,
-    ratio_of,
-    reshaped,
-)
+from graphwright.ops.quantized.quantized import BYTES, FLOAT8, SCALES, into_quantized, quantized, ratio_of
 
 
 @op("QLinearMatMul")

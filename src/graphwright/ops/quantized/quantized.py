@@ -17,7 +17,7 @@ from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
 from graphwright.ops.core.common import need_dtype, rank_of, widened
 from graphwright.ops.core.expand import Expand
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.round_to_range import RoundToRange, round_to_range
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.unary import Round
@@ -144,14 +144,6 @@ def broadcastable_value(b: Builder, scale: Value, dims: tuple[Dim, ...], axis: i
         return repeated
     cropped: Value = b(Slice((0,), (dims[axis],), (axis,), (1,)), repeated)
     return cropped
-
-
-def reshaped(b: Builder, x: Value, dims: tuple[Dim, ...]) -> Value:
-    """``x`` in the shape ``dims``; ``x`` itself if it has this shape."""
-    if x.type.dims == dims:
-        return x
-    result: Value = b(Reshape(dims, allow_zero=True), x)
-    return result
 
 
 def ratio_of(*scales: Array) -> Array:

@@ -42,9 +42,9 @@ def position_of(position: Array | None, count: int, last: int) -> int:
 def items_and_position(
     at: Inference, xs: Fact, position: Fact | None, *, beyond: bool = False
 ) -> tuple[tuple[TensorType, ...], int] | None:
-    """The types of the tensors in the sequence ``xs``, and ``position`` in it, by default that of the last
-    one, or the end if a position ``beyond`` all is valid. None if any of them is unknown. Raises InferError
-    unless the position is absent, or an i32 or i64 of one element in the range.
+    """The types of the tensors in the sequence ``xs``, and ``position`` as an index into it. None if either
+    is unknown. An absent position is that of the last tensor, or the end of the sequence if ``beyond``, with
+    which the end is valid. Raises InferError if the position is not one i32 or i64 in range.
     """
     if position is not None:
         need_dtype(at, position, {I32, I64}, "the position")

@@ -133,7 +133,9 @@ class TfIdfVectorizer(Op):
 
 
 _GRAMS_OF_TEXTS: dict[tuple[TfIdfVectorizer, int], tuple[weakref.ref[Array], _Grams]] = {}
-"""The n-grams of pools of texts, by the identity of the array, for as long as it exists."""
+"""The n-grams of pools of texts, by op and identity of the pool's array. An entry is valid while the array
+exists.
+"""
 
 
 @lru_cache(maxsize=16)

@@ -21,6 +21,7 @@ from graphwright.runtime.executor import (
     REFERENCE_FAULTS,
     Executor,
     RunError,
+    apart_from,
     reference_fault,
     update_states,
     write_output,
@@ -67,7 +68,7 @@ class Reference(Executor):
         results = [value for position, value in enumerate(values) if position not in states]
         if states:
             held = list(states.values())
-            results = [r.copy() if any(np.may_share_memory(r, s) for s in held) else r for r in results]
+            results = apart_from(held, results)
             update_states(held, [values[position] for position in states])
         return results
 

@@ -189,7 +189,7 @@ def _time(events: Events, call: tuple[Any, ...]) -> TaskTime:
 
 
 def _bytes(graph: TaskGraph, task: Task, registers: Sequence[int]) -> tuple[int, int, int]:
-    """The bytes of the weights and of the other buffers that a task reads, and of those that it writes."""
+    """Bytes that a task accesses: weights, other buffers that it reads, and buffers that it writes."""
     weights, read, written = set[int](), set[int](), set[int]()
     for position, operand in enumerate(task.operands):
         number = getattr(operand, "buffer", None)

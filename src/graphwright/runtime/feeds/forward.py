@@ -76,8 +76,8 @@ class ForwardCall:
 def forward_call(
     metadata: Mapping[str, str], inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> ForwardCall | None:
-    """The conversion for a model with these inputs and outputs; None if it was not compiled from a module, or
-    if its inputs or outputs differ from those of the module.
+    """The conversion for a model with these inputs and outputs. None if the model was not compiled from a
+    PyTorch module, or if its inputs or outputs are not those of the module.
     """
     forward = forward_from(metadata)
     if forward is None:

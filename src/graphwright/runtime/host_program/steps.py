@@ -245,8 +245,8 @@ def _dim(dim: int | str) -> Dim:
 
 
 Expected = Callable[[int, Sizes], int | str | None]
-"""From the actual size of an axis and the known sizes to the size that it must have, or the sizes that it may
-have; None if that is unknown.
+"""A function of the actual size of an axis and of the known sizes. Returns the size that the axis must have,
+or a text about the sizes that it may have; None if neither is known.
 """
 
 

@@ -36,8 +36,8 @@ _ROUNDINGS: Final = 4
 
 @dataclass(frozen=True)
 class WrongStep:
-    """The first step of the run whose result differs from that of the references of its nodes on its
-    operands. ``overwritten`` is an operand that had changed when the step read it.
+    """The first wrong step of a run: the references of its nodes, on the same operands, give another result.
+    ``overwritten`` is an operand that had changed when the step read it.
     """
 
     program: DebuggedProgram

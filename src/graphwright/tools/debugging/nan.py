@@ -83,8 +83,8 @@ def _floats(array: object) -> Array:
 
 
 def _first_inside(program: DebuggedProgram, result: StepResult, kind: str) -> tuple[Node, str]:
-    """The first node of a step that computes ``kind`` in the types of the model, and the kind that it
-    computes: NaN can result from infinity inside of the step.
+    """The first node of a step whose result, in the types of the model, is not finite, and the kind that it
+    computes. The kind may differ from ``kind``: an infinity inside of the step can become NaN.
     """
     found: list[tuple[Node, str]] = []
     given = [array for _, array in result.operands]

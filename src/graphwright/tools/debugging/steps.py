@@ -198,7 +198,7 @@ def _operands(
 
 @dataclass(frozen=True)
 class Overwritten:
-    """An operand that changed between the task that made it and a task that read it."""
+    """An operand that changed after the task that computed it and before a task that read it."""
 
     value: Value
     """The operand in the snapshot."""
@@ -207,8 +207,9 @@ class Overwritten:
 
 
 def overwritten(found: StepResult, walk: StepWalk) -> Overwritten | None:
-    """The first operand of the step of ``found`` that differed from the result of its own step right before
-    this step, or that this step changed without declaring a write.
+    """The first operand of the step of ``found`` that was overwritten. Either it differed, right before the
+    step, from what its own step had computed, or the step changed it although it declares no write. None if
+    there is none.
     """
     graph, run, span = walk.program.graph, walk.program.run, found.span
     wanted = [

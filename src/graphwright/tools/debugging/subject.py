@@ -71,9 +71,10 @@ def open_subject(
     seed: int = 0,
     feeds: Mapping[str, Any] | None = None,
 ) -> Subject:
-    """The model in a file, compiled for ``shapes`` and, where one program does not serve these, for those of
-    the feeds, which are ``feeds``, or ``given`` and random ones. The graph of a package is compiled again.
-    Raises what ``compile`` raises, and EvaluationError.
+    """The model in a file, compiled for ``shapes``. A model that chooses programs by shape is compiled for
+    the shapes of the feeds, so that it has one program. The feeds are ``feeds``, or else those ``given`` and
+    random arrays for other inputs. The graph of a package is compiled again. Raises what ``compile`` raises,
+    and EvaluationError.
     """
     options = replace(options, tune=0, targets=(), specialize="none", streams=1)
     source = source_of(path, options)

@@ -111,9 +111,9 @@ def measure(
 ) -> dict[str, Measured]:
     """Measures engines: ``files`` has the model and the inputs of each.
 
-    ``progress`` is called with the number of rounds done, while all engines stand still; ``options`` are
-    graphwright's own. Raises EngineError where an engine cannot run its model, or, given ``refused``, leaves
-    a peer out and says why there.
+    ``progress`` is called with the number of finished rounds, between rounds, when no engine runs.
+    ``options`` are graphwright's own. Raises EngineError if an engine cannot run its model. If ``refused`` is
+    given, a peer that cannot is left out instead, and ``refused`` gets the reason.
     """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         workers = []

@@ -9,7 +9,7 @@ from typing import Final
 from graphwright.ir.names import html_text
 from graphwright.memory.timeline import PlacedBuffer, Timeline
 from graphwright.runtime.memory_use import Memory, ProgramMemory
-from graphwright.support.offline_page import COLORS, OTHER_COLOR, legend, offline_page
+from graphwright.support.offline_page import COLORS, OTHER_COLOR, OTHERS, legend, offline_page
 from graphwright.tools.console import bytes_text
 from graphwright.tools.reports.memory_advice import Advice, peak_without, sources_text
 from graphwright.tools.reports.memory_tables import shapes_text, totals
@@ -19,7 +19,6 @@ _HEIGHT: Final = 420
 _LEFT: Final = 80
 _BELOW: Final = 40
 _SCRATCH: Final = "#bab0ac"
-_OTHERS: Final = "all others"
 _STYLE: Final = """
 td:first-child + td { white-space: nowrap }
 svg { background: var(--picture); max-width: 100%; height: auto }
@@ -178,7 +177,7 @@ def scopes_of(buffers: Sequence[PlacedBuffer]) -> dict[int, str]:
             break
         cut = finer
     shown = list(dict.fromkeys(cut.values()))[: len(COLORS)]
-    named = {number: ".".join(path) if path in shown else _OTHERS for number, path in cut.items()}
+    named = {number: ".".join(path) if path in shown else OTHERS for number, path in cut.items()}
     return {b.number: "scratch" if b.is_scratch else named[b.number] for b in buffers}
 
 
@@ -189,9 +188,9 @@ def _path(name: str) -> tuple[str, ...]:
 
 
 def _colors(scopes: Iterable[str]) -> dict[str, str]:
-    named = [scope for scope in dict.fromkeys(scopes) if scope not in ("scratch", _OTHERS)]
+    named = [scope for scope in dict.fromkeys(scopes) if scope not in ("scratch", OTHERS)]
     found = {scope: COLORS[k % len(COLORS)] for k, scope in enumerate(named)}
-    return {**found, "scratch": _SCRATCH, _OTHERS: OTHER_COLOR}
+    return {**found, "scratch": _SCRATCH, OTHERS: OTHER_COLOR}
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -61,8 +61,8 @@ class Shapes:
     by_data: tuple[str, ...]
     """The data-dependent sizes and ranks, each with the node that determines it."""
     bound: tuple[tuple[str, str], ...]
-    """The sizes that are bound between programs, each with the node that binds it, or the subgraph that it is
-    for.
+    """Each size that is bound between programs, and the node that binds it or the subgraph that receives
+    it.
     """
     programs: tuple[ShapeProgram, ...]
     constraints: tuple[str, ...]

@@ -10,7 +10,6 @@ from graphwright.ir.loops.nodes import (
     Alloc,
     Apply,
     Bits,
-    Call,
     Cast,
     Const,
     Index,
@@ -34,7 +33,9 @@ COMPARISONS: Final = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 
 
 NUMBER_FIRST: Final = {"max": "most", "min": "least"}
-"""Extrema as one instruction, which gives its second operand if either is NaN (:func:`number_first`)."""
+"""Names of maximum and minimum as one instruction. The instruction returns its second operand if either is
+NaN, so the first one must be a number (:func:`number_first`).
+"""
 
 
 def number_first(operands: tuple[Scalar, ...]) -> tuple[Scalar, Scalar] | None:
@@ -71,13 +72,6 @@ def parts(statement: Statement) -> list[Scalar]:
             ]
         case _:
             return []
-
-
-def vectorizes(loop: Loop) -> bool:
-    """Whether a vector loop can be vectorized: it contains no other vector loop and no microkernel."""
-    return not any(
-        isinstance(s, Call) or (isinstance(s, Loop) and s.kind is Kind.VECTOR) for s in walk(loop.body)
-    )
 
 
 def index_of(value: Scalar) -> Dim:

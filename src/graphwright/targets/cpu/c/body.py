@@ -20,11 +20,11 @@ from graphwright.ir.loops.nodes import (
     Statement,
     Store,
     Tile,
+    vectorizes,
 )
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import F32, F64, I32, I64, U32, U64, DType
 from graphwright.records import dataclass, replace
-from graphwright.targets.cpu.c.analysis import vectorizes
 from graphwright.targets.cpu.c.dims import strides_of
 from graphwright.targets.cpu.c.dtypes import C_TYPES, check_dtype, stored_dtype
 from graphwright.targets.cpu.c.literals import literal

@@ -8,9 +8,10 @@ operand may be absent). It returns nonzero if the arguments are invalid. Numbers
 are exact, and larger ones do not wrap.
 
 For a kernel that can take an epilogue, ``out[HOOK]`` says on entry whether there is one. The kernel's
-function sets ``out[HOOK]`` to the position of the epilogue among its operands, ``out[ARGS]`` to the number of
-its own arguments, after which those of the epilogue follow, and ``out[TILE]`` and the next two to the batch,
-rows and columns that the epilogue is called for. The function of the epilogue gets these as its input.
+function then sets ``out[HOOK]`` to the position of the epilogue among its operands, and ``out[ARGS]`` to the
+number of its own arguments; the arguments of the epilogue follow them. It sets ``out[TILE]`` and the next two
+to the numbers of batches, rows and columns for which it calls the epilogue. The extent function of the
+epilogue gets these three as input.
 """
 
 from __future__ import annotations
@@ -174,8 +175,8 @@ def _tile(tile: Tile, loops: tuple[Loop, ...]) -> _Access:
 
 
 def _positive(access: _Access, names: Names) -> tuple[Dim, ...]:
-    """The sizes that must be positive, or there is no access: of loops, of a tile, and of an axis of the
-    buffer whose index the loops do not bound.
+    """Sizes of loops, of a tile, and of the axes of the buffer whose index no loop bounds. There is no access
+    unless all of them are positive.
     """
     extents, indices = access.extents(), _IndexRanges(access, names).indices()
     sizes = [extent for extent in extents.values() if extent is not None]

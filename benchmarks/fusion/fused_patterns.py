@@ -30,6 +30,7 @@ import onnx
 import graphwright as gw
 from benchmarks import RESULTS
 from benchmarks.fusion import torch_graph
+from benchmarks.fusion.feeds import random_feeds
 from benchmarks.fusion.fused_graphs import PATTERNS
 from benchmarks.fusion.paired import Blocks, Estimate, estimate
 from benchmarks.records import write_rows
@@ -78,7 +79,7 @@ def measured(name: str, threads: int, seconds: float, engines: Sequence[str] = P
     model = pattern.model()
     options = gw.CompileOptions(threads=threads)
     fused = gw.compile(model, options=options).run
-    feeds = _feeds(model)
+    feeds = random_feeds(model)
     compared_with = "whole" if pattern.whole else "apart"
     yield _row(
         name, compared_with, gw.compile(pattern.other(), options=options).run, fused, feeds, threads, seconds
@@ -133,12 +134,6 @@ def _row(
     pattern = PATTERNS[name]
     goal = pattern.apart if compared_with == "apart" else pattern.peer if compared_with in PEERS else None
     return Row(name, compared_with, threads, made, blocks.least_ns["after"] / 1e3, goal)
-
-
-def _feeds(model: onnx.ModelProto) -> dict[str, Array]:
-    rng = np.random.default_rng(1)
-    shapes = {i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
-    return {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
 
 
 def write(rows: Sequence[Row], file: Path) -> None:

@@ -26,6 +26,7 @@ import onnx
 from onnx import numpy_helper, parser
 
 import graphwright as gw
+from benchmarks.fusion.feeds import random_feeds
 from benchmarks.kernels.calls import room
 from benchmarks.limits import thread_seconds
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
@@ -255,12 +256,6 @@ def compared(source: Any, feeds: dict[str, Array], isa: Isa, seconds: float) -> 
     return a * 1e3, b * 1e3, ratio
 
 
-def _feeds(model: onnx.ModelProto) -> dict[str, Array]:
-    random = np.random.default_rng(1)
-    shapes = {i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
-    return {name: random.standard_normal(shape, np.float32) for name, shape in shapes.items()}
-
-
 def main() -> None:
     """Runs the command."""
     command = argparse.ArgumentParser(
@@ -275,7 +270,7 @@ def main() -> None:
         if given.kernels:
             for name in (name for name in KERNELS if given.only in name):
                 model = model_of(name)
-                a, b, ratio = compared(model, _feeds(model), isa, given.seconds)
+                a, b, ratio = compared(model, random_feeds(model), isa, given.seconds)
                 print(f"{isa.name} {name:30} fused {a:7.3f} ms  apart {b:7.3f} ms  {ratio:5.2f}", flush=True)
             continue
         for name in EXPRESSIONS:

@@ -32,8 +32,8 @@ from tests.c_api.build import EXAMPLES, STRICT
 from tests.c_api.library import CError, Model, load
 from tests.c_api.models import classified, classifier, rows
 from tests.onnx_models import model_proto
+from tests.runtime.counter import counter
 from tests.runtime.host_program.models import MODELS
-from tests.runtime.test_states import counter
 from tests.tools.support import write_model
 
 Array = np.ndarray[Any, Any]

@@ -17,7 +17,7 @@ from graphwright.package.zip_directory import END, END_64, LARGE, LOCATOR_64
 from tests.c_api.library import C, CError, Model
 from tests.c_api.models import classifier, rows
 from tests.package.damage import members_of, rebuilt
-from tests.package.test_targets import MODELS as SEVERAL
+from tests.package.several_targets import MODELS as SEVERAL
 from tests.runtime.host_program.models import MODELS
 
 Array = np.ndarray[Any, Any]

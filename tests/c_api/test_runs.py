@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import graphwright as gw
 from tests.c_api.library import C, Callback, CError, Model, Request, check, sizes_of
 from tests.c_api.models import CLASSES, FEATURES, classified, classifier, rows
+from tests.runtime.counter import counter
+from tests.runtime.entries import LENGTH, WEIGHT, compiled, feeds
+from tests.runtime.host_program.expected import assert_same, expected
 from tests.runtime.host_program.models import FLOAT, MODELS, node, onnx_model
-from tests.runtime.host_program.test_models import assert_same, expected
-from tests.runtime.test_entries import LENGTH, WEIGHT, compiled, feeds
-from tests.runtime.test_states import counter
 from tests.threads import in_threads
 
 Array = np.ndarray[Any, Any]

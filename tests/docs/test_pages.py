@@ -18,11 +18,11 @@ from benchmarks.report import PAGES, PART, read_results
 from graphwright import _native, ops
 from graphwright.frontends.onnx.opsets import Mappings, has_body
 from tests.docs.commands import run
+from tests.docs.pages import FENCED, ROOT
 from tests.plugins.support import MODELS as PLUGIN_MODELS
 from tests.plugins.support import isolated, node_model
-from tests.runtime.test_onnx_states import recurrent
+from tests.runtime.recurrent import recurrent
 
-ROOT = Path(__file__).parents[2]
 MARKDOWN = sorted(
     [
         ROOT / "README.md",
@@ -31,7 +31,6 @@ MARKDOWN = sorted(
         *(ROOT / "docs").rglob("*.md"),
     ]
 )
-FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def page_id(page: Path) -> str:

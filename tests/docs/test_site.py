@@ -11,7 +11,7 @@ import pytest
 import graphwright as gw
 from docs.site import relinked, verb_page
 from graphwright.tools.cli import VERBS
-from tests.docs.test_pages import ROOT
+from tests.docs.pages import ROOT
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.commands import run
-from tests.docs.test_pages import FENCED, ROOT
+from tests.docs.pages import FENCED, ROOT
 from tests.plugins.support import isolated
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))

@@ -23,11 +23,11 @@ from graphwright.config import Options
 from graphwright.package.read import read_package
 from graphwright.runtime.model import Model
 from graphwright.targets.cpu.toolchain import find_toolchain
-from tests.fuzz import test_onnx_bytes as onnx_bytes
+from tests.fuzz import onnx_bytes
 from tests.package.damage import GRAPH, manifest_of, members_of, put_together
+from tests.package.lookup import lookup
 from tests.package.models import Classifier
-from tests.package.test_mapped import lookup
-from tests.package.test_stated_types import affine, branching
+from tests.package.stated_types import affine, branching
 from tests.robustness.attempt import run
 
 ABSURD = (

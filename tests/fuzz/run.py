@@ -28,8 +28,7 @@ import numpy as np
 
 from graphwright import ops
 from graphwright.config import Options
-from tests.fuzz import sanitized
-from tests.fuzz import test_onnx_bytes as onnx_bytes
+from tests.fuzz import onnx_bytes, sanitized
 from tests.fuzz.packages import COMPILER, Workshop
 from tests.robustness import mutants
 from tests.robustness.attempt import attempt

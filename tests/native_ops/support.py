@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +11,12 @@ import numpy as np
 import graphwright as gw
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module, Value
-from graphwright.ir.op import Op, Sample
-from graphwright.ir.symbols import Expr, substitute, symbol
+from graphwright.ir.op import Sample
+from graphwright.ir.symbols import substitute, symbol
 from graphwright.ir.types import TensorType
 from graphwright.kernels.select import Selection, host_steps
 from tests.executables import host_program
-from tests.ops.support import arrays_of, bindings, run_reference
+from tests.ops.support import arrays_of, bindings, bound_op, run_reference
 
 Array = np.ndarray[Any, Any]
 
@@ -91,15 +90,3 @@ def _names(k: int, sample: Sample) -> dict[str, Any]:
 
 def _renamed(type: TensorType, k: int, sample: Sample) -> TensorType:
     return TensorType(type.dtype, tuple(substitute(d, _names(k, sample)) for d in type.dims))
-
-
-def bound_op(op: Op, sizes: dict[str, Any]) -> Op:
-    """``op`` with the symbols of its attributes replaced."""
-    fields = {name: _bound(value, sizes) for name, value in op.attributes().items()}
-    return dataclasses.replace(op, **fields)  # type: ignore[type-var]
-
-
-def _bound(value: Any, sizes: dict[str, Any]) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_bound(part, sizes) for part in value)
-    return substitute(value, sizes) if isinstance(value, Expr) else value

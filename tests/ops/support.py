@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -138,12 +138,12 @@ def _sealed(array: Any) -> Any:
     return copy
 
 
-def concrete(op: Op, sizes: dict[str, int]) -> Op:
+def bound_op(op: Op, sizes: Mapping[str, Any]) -> Op:
     """``op`` with the symbols in its attributes replaced by sizes."""
     return dataclasses.replace(op, **{k: _bound(v, sizes) for k, v in op.attributes().items()})  # type: ignore[type-var]
 
 
-def _bound(attribute: Any, sizes: dict[str, int]) -> Any:
+def _bound(attribute: Any, sizes: Mapping[str, Any]) -> Any:
     if isinstance(attribute, tuple):
         return tuple(_bound(part, sizes) for part in attribute)
     return substitute(attribute, sizes) if isinstance(attribute, Expr) else attribute
@@ -157,7 +157,7 @@ def run_graph(module: Module, graph: Graph, feeds: dict[Value, Array], sizes: di
             known[node.output] = module.constants[node.op.value]
             continue
         results = run_reference(
-            concrete(node.op, sizes), [None if v is None else known[v] for v in node.inputs]
+            bound_op(node.op, sizes), [None if v is None else known[v] for v in node.inputs]
         )
         known.update(zip(node.outputs, results, strict=True))
     return [known[v] for v in graph.outputs]

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
@@ -19,12 +18,11 @@ from graphwright.package.read import read_package
 from graphwright.package.read_archive import read_archive
 from graphwright.package.sign import user_key
 from tests.executables import targets
-from tests.onnx_models import onnx_model
 from tests.package.damage import members_of
+from tests.package.lookup import ROWS, lookup
 from tests.package.models import Classifier
 
 TABLE = np.linspace(0, 1, 40, dtype=np.float32).reshape(10, 4)
-ROWS = np.array([9, 0, 3])
 
 
 @pytest.fixture
@@ -67,16 +65,6 @@ def test_the_hashed_bytes_are_the_ones_that_run(
     assert mine.objects == wanted.objects and mine.sources == wanted.sources
     assert mine.task_graph == wanted.task_graph
     assert (read_mapped.main.graph, read_mapped.main.inputs) == (good.main.graph, good.main.inputs)
-
-
-def lookup() -> bytes:
-    node = helper.make_node
-    return onnx_model(
-        [node("Gather", ["x", "rows"], ["g"]), node("Exp", ["g"], ["y"])],
-        {"x": (TensorProto.FLOAT, ["N", 4])},
-        {"y": (TensorProto.FLOAT, None)},
-        {"rows": ROWS},
-    )
 
 
 def test_indices_are_copied_and_floats_stay_in_the_file(

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphwright as gw
-from graphwright.config import Options
 from graphwright.errors import FeedError, ModelError, OptionError, VerifyError
 from graphwright.ir.graph import Role, Signature
 from graphwright.ir.verify import verify
@@ -23,23 +22,11 @@ from graphwright.low_ir.tasks import Operand, Storage, TaskGraph, TaskKind
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.states import States
 from tests.executables import host_program
+from tests.runtime.counter import counter, options
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "reference")
 HEADS, LENGTH, FEATURES = 2, 8, 4
-
-
-def options(device: str = "cpu", **more: Any) -> Options:
-    return Options(device=device, threads=1, verify=True, **more)
-
-
-def counter(device: str = "cpu") -> gw.Model:
-    """Adds ``x`` to a state, and gives the state of before."""
-    b = gw.GraphBuilder()
-    x, count = b.input("x", "f32", (3,)), b.state("count", "f32", (3,))
-    b.update(count, b.add(count, x))
-    b.output("before", count)
-    return b.compile(options(device))
 
 
 def cached() -> gw.GraphBuilder:

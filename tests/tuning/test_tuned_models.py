@@ -22,8 +22,7 @@ from onnx.reference import ReferenceEvaluator
 
 import graphwright as gw
 from benchmarks.fusion.chains import Layer, chain
-from graphwright.compiler.tuning import STAGE, Snapshot, synthetic_array
-from graphwright.compiler.unit import Unit
+from graphwright.compiler.tuning import STAGE, synthetic_array
 from graphwright.config import Options
 from graphwright.cost.choices import Choice
 from graphwright.errors import ModelError
@@ -32,24 +31,12 @@ from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Kind, Verdict
 from graphwright.ir.refusal import Code
 from graphwright.option_files.tuning_records import Measured, Record, Times, parsed
-from graphwright.runtime.devices.this_cpu import for_this_cpu
 from graphwright.tuning import store
 from tests.onnx_models import model_proto
 from tests.tools.support import graphwright
+from tests.tuning.drafts import draft, image_chain
 
 ROOT = Path(__file__).parents[2]
-LAYERS = (
-    Layer(32),
-    Layer(0, 3),
-    Layer(32, act="Silu"),
-    Layer(32, 3, act="HardSwish"),
-    Layer(0, 5, 2),
-    Layer(20),
-)
-
-
-def image_chain() -> onnx.ModelProto:
-    return chain(LAYERS, 16, (1, 24, 20))
 
 
 def rows(*sizes: Any) -> onnx.ModelProto:
@@ -67,11 +54,6 @@ def rows(*sizes: Any) -> onnx.ModelProto:
 def long_rows() -> onnx.ModelProto:
     """Softmax of rows that no cache of the second level holds."""
     return model_proto([helper.make_node("Softmax", ["x"], ["y"])], {"x": [2, 300_001]}, {"y": None})
-
-
-def draft(model: onnx.ModelProto, **options: Any) -> Snapshot:
-    given = for_this_cpu(Options(**options))
-    return Snapshot(Unit(load(open_model(model, None))), given)
 
 
 def file_of(model: gw.Model) -> bytes:
@@ -127,7 +109,7 @@ def test_workloads_are_known_by_content_alone() -> None:
 
 def test_workloads_are_known_in_another_process() -> None:
     script = (
-        "from tests.tuning.test_tuned_models import *\n"
+        "from tests.tuning.drafts import draft, image_chain\n"
         "print(*sorted(c.workload for c in draft(image_chain()).compiled({}).choices))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch._inductor.inductor_prims  # registers prims.fma
 import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
+from hypothesis import Phase, settings
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_utils import SEED
@@ -29,6 +30,10 @@ else:
     @torch.library.register_fake("transformers::grouped_mm_fallback")
     def _fake(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
         return input.new_empty(len(input), weight.shape[2])
+
+
+BOUNDED = settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+"""For tests whose examples take long."""
 
 
 def captured(function: Callable[..., Any], *tensors: torch.Tensor) -> torch.fx.GraphModule:

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.frontends.torch.support import captured, reading, run
+from tests.frontends.torch.support import BOUNDED, captured, reading, run
 
 aten = torch.ops.aten
 SIZES = st.sampled_from((1, 2, 3, 5, 7, 13))
 DTYPES = st.sampled_from((torch.float32, torch.int64, torch.float64, torch.int32))
 REDUCTIONS = st.sampled_from(("sum", "prod", "mean", "amax", "amin"))
 SEEDS = st.integers(0, 2**31)
-BOUNDED = settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
 
 
 def equal(function: Callable[..., Any], *tensors: torch.Tensor) -> None:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphwright.ops.core.grouped_matmul import GroupedMatMul
-from tests.frontends.torch.support import reading, run
-from tests.frontends.torch.test_compositions import BOUNDED
+from tests.frontends.torch.support import BOUNDED, reading, run
 
 SIZES = st.lists(st.sampled_from([0, 1, 2, 5, 20]), min_size=1, max_size=4)
 

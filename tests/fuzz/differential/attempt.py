@@ -18,7 +18,7 @@ from . import stochastic
 from .compare import difference
 from .draft import Case
 from .makers import listed
-from .peers import Peer, Refused, line
+from .peers import Peer, Refused, line, plain
 
 SINGLE = frozenset(
     listed("HardSigmoid HardSwish LeakyRelu Selu Elu Shrink ThresholdedRelu Celu Gelu BatchNormalization")
@@ -178,7 +178,3 @@ def compared(
         if text:
             return text, number
     return "", -1
-
-
-def plain(value: Any) -> Any:
-    return value if isinstance(value, list) or value is None else np.asarray(value)

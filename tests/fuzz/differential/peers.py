@@ -61,7 +61,7 @@ def reference(model: onnx.ModelProto) -> Run:
     def run(feeds: Mapping[str, Any]) -> list[Any]:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return [_plain(v) for v in made.run(None, dict(feeds))]
+            return [plain(v) for v in made.run(None, dict(feeds))]
 
     return run
 
@@ -324,5 +324,5 @@ def line(error: Exception) -> str:
     )[:400]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     return value if isinstance(value, list) or value is None else np.asarray(value)

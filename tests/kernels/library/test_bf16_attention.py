@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from graphwright.kernels.attention import attention
 from graphwright.targets.cpu.isa import Isa
+from tests.kernels.library.attention_calls import ORDERS, attend
 from tests.kernels.library.cases import each_isa, guard
 from tests.kernels.library.harness import call, load
-from tests.kernels.library.test_attention import ORDERS, attend
 
 IN_BF16: Any = {"symbol": attention.BF16_SYMBOL, "own": (1, 1)}
 

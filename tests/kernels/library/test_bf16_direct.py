@@ -14,8 +14,8 @@ from graphwright.kernels.conv import bf16_direct
 from graphwright.layout.transform import pack
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
+from tests.kernels.library.direct_conv import Direct, operands
 from tests.kernels.library.harness import load
-from tests.kernels.library.test_direct import Direct, operands
 from tests.kernels.library.windows import WINDOWS, Window, normal, reference
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

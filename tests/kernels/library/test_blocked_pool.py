@@ -18,7 +18,7 @@ from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import call, load
-from tests.kernels.library.test_pool import cases, expected_pool, signal
+from tests.kernels.library.pooling import cases, expected_pool, signal
 
 F32 = npt.NDArray[np.float32]
 Case = dict[str, Any]

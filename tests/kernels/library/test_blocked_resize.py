@@ -20,7 +20,7 @@ from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa
 from tests.kernels.library.harness import call, load
-from tests.kernels.library.test_resize import NAMES, matrix, onnx_resize
+from tests.kernels.library.resizing import NAMES, matrix, onnx_resize
 
 F32 = npt.NDArray[np.float32]
 MODES = {

@@ -14,7 +14,7 @@ from graphwright.kernels.pool import byte_pool, pool
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, load
-from tests.kernels.library.test_pool import PROBLEMS
+from tests.kernels.library.pooling import PROBLEMS
 
 SYMBOLS = {np.uint8: byte_pool.UNSIGNED, np.int8: byte_pool.SIGNED}
 

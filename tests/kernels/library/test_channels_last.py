@@ -14,9 +14,9 @@ from graphwright.kernels.conv import blocked_depthwise, direct
 from graphwright.layout.transform import pack
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import each_isa, guard
+from tests.kernels.library.direct_conv import bits
 from tests.kernels.library.harness import Array, guarded_copy, load
 from tests.kernels.library.prepared import PreparedKernel
-from tests.kernels.library.test_direct import bits
 from tests.kernels.library.windows import WINDOWS, Window, assert_near, normal, reference
 
 

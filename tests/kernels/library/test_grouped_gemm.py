@@ -16,9 +16,9 @@ from graphwright.layout.transform import pack, packed_shape
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, guarded, load
+from tests.kernels.library.nbits_product import Product
 from tests.kernels.library.packing import gemm_panels
 from tests.kernels.library.test_bf16_gemm import BF16, in_panels
-from tests.kernels.library.test_nbits import Product
 
 COLUMNS = st.one_of(st.integers(0, 20), st.sampled_from([31, 32, 33, 47, 48, 64, 97, 193, 901]))
 DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([31, 64, 768, 769, 1031]))

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.runtime.crashes.test_crash import FAULTS, PLUGIN, environment
+from tests.runtime.crashes.faults import FAULTS, PLUGIN, environment
 
 BEGIN = """
 import os, resource, shutil, sys, threading

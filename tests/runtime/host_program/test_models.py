@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import parser
 
@@ -19,27 +17,10 @@ from graphwright.ops.core.unary import Relu
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.executor import RunError
 from tests.executables import host_program, targets
-from tests.runtime.host_program.models import MODELS, Feed, Partitioned
+from tests.runtime.host_program.expected import assert_same, expected
+from tests.runtime.host_program.models import MODELS, Partitioned
 
-Array = np.ndarray[Any, Any]
 Compiled = Callable[[str], tuple[Partitioned, gw.Model]]
-
-
-def expected(model: bytes, feed: Feed) -> list[Array]:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return list(session.run(None, feed))
-
-
-def assert_same(got: Sequence[Array], wanted: Sequence[Array], where: str) -> None:
-    for mine, theirs in zip(got, wanted, strict=True):
-        assert mine.shape == theirs.shape and mine.dtype == theirs.dtype, where
-        if mine.dtype == object:
-            assert mine.tolist() == theirs.tolist(), where
-        else:
-            tolerance = 1e-6 * max(10, np.abs(theirs).max(initial=0))
-            np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=tolerance, err_msg=where)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -23,8 +23,8 @@ from tests.executables import host_program
 from tests.onnx_models import onnx_model
 from tests.package.damage import entry_of, manifest_of, members_of, put_together
 from tests.package.offline import run_offline
+from tests.runtime.host_program.expected import assert_same
 from tests.runtime.host_program.models import MODELS, Partitioned
-from tests.runtime.host_program.test_models import assert_same
 
 Compiled = Callable[[str], tuple[Partitioned, gw.Model]]
 

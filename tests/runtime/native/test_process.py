@@ -16,9 +16,7 @@ import numpy as np
 import pytest
 
 from graphwright import _native
-from graphwright.low_ir.tasks import HostFunction, Task, TaskGraph, TaskKind
 from tests.runtime.native.handmade import (
-    Builder,
     affine_chain,
     affine_chain_value,
     build_kernels,
@@ -26,17 +24,10 @@ from tests.runtime.native.handmade import (
     wide,
     wide_value,
 )
+from tests.runtime.native.programs import burning
 
 HEAVY = 1_000_000
 ROOT = Path(__file__).parents[3]
-
-
-def burning(microseconds: int) -> TaskGraph:
-    """A program with one launch of 40 units, each of this many ``microseconds``."""
-    b = Builder()
-    n = b.const(40)
-    b.launch("burn", [b.output((n,))], [0], n, args=[b.const(microseconds)], work=40_000 * microseconds)
-    return b.program()
 
 
 def wait_for(child: int, seconds: float) -> int:
@@ -134,7 +125,7 @@ from collections.abc import Callable
 from pathlib import Path
 from graphwright import _native
 from tests.runtime.native.handmade import load
-from tests.runtime.native.test_process import burning, hosted
+from tests.runtime.native.programs import burning, hosted
 
 library = _native.open_library(sys.argv[1])
 model = load(burning({microseconds}), library) if {microseconds} else hosted(library)
@@ -146,17 +137,6 @@ for _ in range(3):
 time.sleep(0.05)
 {end}
 """
-
-
-def hosted(library: _native.Library) -> _native.Program:
-    """A host call after a launch: threads keep asking for the GIL."""
-    b = Builder()
-    n = b.const(40)
-    y = b.output((n,))
-    b.launch("burn", [y], [0], n, args=[b.const(10)], work=400_000)
-    b.hosts.append(HostFunction("Nothing", (), ()))
-    b.tasks.append(Task(TaskKind.HOSTCALL, kernel=0, after=(0,)))
-    return load(b.program(), library, hosts=[lambda inputs, outputs: time.sleep(0)])
 
 
 @pytest.mark.parametrize("end", ["", "sys.exit(0)", "model.run([], threads=2)"])

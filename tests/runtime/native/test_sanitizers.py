@@ -15,8 +15,8 @@ import pytest
 from graphwright.ir.types import I64
 from graphwright.low_ir.tasks import Block, Storage, Task, TaskGraph, TaskKind
 from tests.low_ir.words import encode
+from tests.runtime.native.everything import everything
 from tests.runtime.native.handmade import Builder
-from tests.runtime.native.test_encode import everything
 from tests.sanitizers import RUNTIME, SANITIZERS, runtime_objects, sanitizer_flags
 
 HERE = Path(__file__).parent

@@ -463,3 +463,27 @@ def test_a_list_of_dicts_has_the_type_of_a_sequence_of_maps() -> None:
         return made.data_type(), made.is_tensor(), made.is_tensor_sequence(), made.has_value()
 
     assert same(kinds)[2] is False
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.array(1.5), np.array(2, np.int32), np.float16(1.5), True, False, 3, np.array([1.0]), "x", None],
+)
+def test_dicts_hold_what_onnx_runtime_takes(value: Any) -> None:
+    """What it takes gives the same result; what it rejects is rejected."""
+    kind = helper.make_map_type_proto(
+        TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    )
+    node = helper.make_node("DictVectorizer", ["d"], ["y"], domain="ai.onnx.ml", string_vocabulary=["p", "q"])
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2])]
+    graph = helper.make_graph([node], "g", [helper.make_value_info("d", kind)], outputs)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    mine, wanted = (
+        outcome(lambda engine=engine: engine.InferenceSession(model).run(None, {"d": {"q": value}}))
+        for engine in (ours, theirs)
+    )
+    if isinstance(wanted, str):
+        assert mine == "InvalidArgument"
+    else:
+        assert mine == wanted

@@ -42,6 +42,8 @@ def converted(inputs: Sequence[TensorSpec], feed: Mapping[str, Any]) -> dict[str
 def _value(spec: TensorSpec, given: Any) -> Any:
     if isinstance(given, OrtValue):
         return given.held()
+    if spec.dtype.key is not None and isinstance(given, Mapping):
+        return {_number(key): _number(value) for key, value in given.items()}
     if spec.dtype.element is not None:
         return given
     if isinstance(given, np.ndarray) and hasattr(given, "mask"):
@@ -49,6 +51,11 @@ def _value(spec: TensorSpec, given: Any) -> Any:
     if spec.dtype is STRING:
         return _texts(given)
     return _array(spec, given) if isinstance(given, _PLAIN) else given
+
+
+def _number(value: Any) -> Any:
+    """A key or value of a map; ONNX Runtime takes a bool as 0 or 1."""
+    return int(value) if isinstance(value, bool | np.bool_) else value
 
 
 def _array(spec: TensorSpec, given: Any) -> Array:

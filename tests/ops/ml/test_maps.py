@@ -95,7 +95,15 @@ def test_maps_that_python_cannot_feed_to_onnx_runtime(model: bytes, fed: Any, wa
     assert made.tolist() == [wanted]
 
 
-@pytest.mark.parametrize("fed", [[1], {1: 2.0}, {"a": "text"}, {"a": None}, np.zeros(2), None])
+@pytest.mark.parametrize("value", [np.array(2.0), np.array(2, np.int32), np.float16(2), np.uint8(2)])
+def test_values_of_maps_may_be_scalars_of_numpy(value: Any) -> None:
+    model = gw.compile(mapped("DictVectorizer", T.STRING, T.FLOAT, string_vocabulary=["a", "b"]))
+    assert model.run({"x": {np.str_("b"): value}})["y"].tolist() == [[0, 2]]
+
+
+@pytest.mark.parametrize(
+    "fed", [[1], {1: 2.0}, {"a": "text"}, {"a": None}, {"a": True}, {"a": np.zeros(1)}, np.zeros(2), None]
+)
 def test_an_input_that_is_not_a_map_is_rejected(fed: Any) -> None:
     model = gw.compile(mapped("DictVectorizer", T.STRING, T.FLOAT, string_vocabulary=["a"]))
     with pytest.raises(gw.FeedError, match=r"takes a dict of type map\(string:f32\)"):

@@ -160,14 +160,12 @@ class Bindings:
 
     def _mapped(self, index: int, dtype: DType, given: Any) -> dict[Any, Any]:
         """A map in the form that executors need: a dict of Python numbers and strings."""
-        fits = isinstance(given, Mapping) and all(
-            _is_of(dtype.key, key) and _is_of(dtype.element, value) for key, value in given.items()
-        )
-        if not fits:
-            name = self.inputs[index].name
-            message = f"input {name!r} takes a dict of type {dtype}, not {given!r:.100}"
-            raise self._error("feed-dtype", message)
-        return {_python(key): _python(value) for key, value in given.items()}
+        mapping = isinstance(given, Mapping)
+        found = {_python(key): _python(value) for key, value in given.items()} if mapping else {}
+        if mapping and all(_is_of(dtype.key, k) and _is_of(dtype.element, v) for k, v in found.items()):
+            return found
+        message = f"input {self.inputs[index].name!r} takes a dict of type {dtype}, not {given!r:.100}"
+        raise self._error("feed-dtype", message)
 
     def _array(self, index: int, dtype: DType, given: Any) -> Array:
         array = read_array(given, dtype, f"input {self.inputs[index].name!r}", self.summary())
@@ -201,13 +199,14 @@ def _is_of(dtype: DType | None, value: object) -> bool:
     """Whether ``value`` is a valid key or value of a map with elements of ``dtype``."""
     if dtype is STRING or dtype is None:
         return isinstance(value, str)
-    kinds = (int, np.integer) if dtype.is_integer else (int, float, np.integer, np.floating)
+    kinds = int if dtype.is_integer else (int, float)
     return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def _python(value: Any) -> Any:
-    """A NumPy scalar as a Python number."""
-    return value.item() if isinstance(value, np.generic) else value
+    """The Python number or string of a NumPy scalar or of an array without axes."""
+    scalar = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return value.item() if scalar else value
 
 
 def _kind(given: object) -> str:

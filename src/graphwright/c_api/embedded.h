@@ -4,7 +4,7 @@
 #include "contents.h"
 #include "failure.h"
 
-/* Whether this library is a standalone one, in which a model was found when it was loaded. */
+/* Whether this library is standalone: a model was found in it when it was loaded. */
 bool embedded_is_present(void);
 /* The embedded package. Fails if there is none. */
 gw_status embedded_package(gw_part *package);

@@ -111,7 +111,8 @@ static gw_status write_part(const part *made, char *out) {
     return GW_STATUS_OK;
 }
 
-/* Whether the manifest lists a tensor as the first with its bytes, exactly if `is_first`. */
+/* Whether the manifest agrees with `is_first`, which says that no earlier tensor has the same bytes: it lists
+   just these tensors. */
 static bool is_listed(const packer *k, const part *made, bool is_first) {
     return (json_member(json_member(k->plain, "tensors"), made->name) != NULL) == is_first;
 }

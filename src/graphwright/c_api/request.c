@@ -240,7 +240,8 @@ static gw_status run_program(gw_request *r) {
 
 /* ---- runs of host programs ---- */
 
-/* The memory of a value serves as that of an output, unless it belongs to an input or to another output. */
+/* An output refers to the memory of `value`, without a copy, unless this is also the memory of an input or of
+   another output. */
 static gw_status give_result(gw_request *r, size_t index, const operand *value) {
     result *output = &r->outputs[index];
     output->rank = value->rank;

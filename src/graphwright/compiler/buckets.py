@@ -55,8 +55,8 @@ def _set_ranks(module: Module, row: Row) -> None:
     """Gives inputs of unknown rank the rank of their gears."""
     for value in module.main.inputs:
         if value.type.shape is None and value.name in row:
-            dims = (module.symbols.fresh(f"{value.name}_{axis}") for axis in range(len(row[value.name])))
-            value.type = TensorType(value.type.dtype, tuple(dims))
+            dims = module.symbols.fresh_sizes(value.name, len(row[value.name]))
+            value.type = TensorType(value.type.dtype, dims)
 
 
 def _bound(module: Module, row: Row) -> Module | GraphwrightError:

@@ -132,7 +132,9 @@ def _overridable(proto: onnx.ModelProto) -> list[NodeArg]:
 
 
 def _arg(spec: TensorSpec, names: Mapping[str, Size], declared: Sequence[Size] | None) -> NodeArg:
-    """Sizes that are proved, else as the file declares them, else by ``names`` of the sizes of inputs."""
+    """The NodeArg of ``spec``. A size is the number that inference proved, or else what the file declares, or
+    else the name in ``names``, which has those of the sizes of inputs.
+    """
     if spec.shape is None:
         return NodeArg(spec.name, type_text(spec.dtype), list(declared or ()))
     shape: Sequence[int | str] = spec.shape

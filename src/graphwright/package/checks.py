@@ -64,7 +64,9 @@ def check_tensors(archive: Archive, member: str, weights: Weights) -> None:
 
 
 def _name_of(digest: str, graph: str) -> str:
-    """The name of a tensor in the graph's text, or the nodes that it comes from, or else its digest."""
+    """The name of a tensor in the text of the graph; if it has none, the nodes that it comes from; otherwise
+    its digest.
+    """
     for line in graph.splitlines():
         value, is_constant, rest = line.partition(" = Constant[value=#")
         short = rest.partition("]")[0]

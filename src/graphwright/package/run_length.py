@@ -1,7 +1,8 @@
 """Run-length encoding of tensors: units of one or more lines of 64 bytes, and how often each repeats.
 
-A constant tensor, such as one that constant folding filled with one number, needs only a few lines in the
-file. That also holds after packing in panels, where rows repeat, those of the zero-padded last panel as well.
+A tensor that repeats one number, such as a result of constant folding, needs only a few lines in the file. If
+it is packed in panels, the rows of a panel repeat instead, also those of the last panel with its padding of
+zeros.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def _axis(node: Node[Any]) -> int:
 
 
 def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
-    """The value that all operands slice with steps, and its sliced axes with their steps, the fastest varying
-    last; or why they do not.
+    """The value of which all operands are slices with steps, and its sliced axes with their steps, the
+    fastest varying axis last; or the reason why there is no such value.
     """
     parts = _parts(node)
     if isinstance(parts, str):

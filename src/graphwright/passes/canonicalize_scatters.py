@@ -1,4 +1,5 @@
-"""Turns a ScatterND that assigns a slice into a concatenation, or into its updates if the slice is all.
+"""Turns a ScatterND that assigns a slice into a concatenation. If the slice is the whole tensor, its updates
+replace it.
 
 PyTorch exports ``x[:, 1:] = y`` with an index tuple for each element: positions along each axis, expanded to
 the shape of ``y`` and concatenated. Reading these takes longer than copying the slice.

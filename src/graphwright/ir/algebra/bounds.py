@@ -13,7 +13,9 @@ LOWEST = -(2**63)
 """Means no lower bound."""
 
 MAX_EXCESS_TERMS = 256
-"""Polynomials that would have more terms over the excesses of their atoms are bounded as they are."""
+"""The excess of an atom is its difference from its lower bound. Bounds are tighter if a polynomial is written
+in excesses; this is not done if it would have more terms than this.
+"""
 
 
 @dataclass(frozen=True)

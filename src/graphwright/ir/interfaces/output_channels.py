@@ -23,5 +23,5 @@ class OutputChannels:
         raise NotImplementedError(f"{type(self).__name__} must define along_channels")
 
     def with_whole_bias(self) -> tuple[Self, float]:
-        """This op with a bias that is added as it is, and the factor of the bias in this op."""
+        """The same op without a factor of the bias, and the factor that this op multiplies its bias by."""
         return self, 1.0

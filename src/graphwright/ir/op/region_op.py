@@ -34,8 +34,8 @@ class RegionOp(Op):
         raise NotImplementedError(self.name)
 
     def captured_operands(self, inputs: int) -> int:
-        """How many of the ``inputs`` operands, the last ones, are passed to all regions as
-        their last inputs.
+        """The number of captured operands. These are the last of the ``inputs`` operands; all regions receive
+        them as their last inputs.
         """
         return 0
 

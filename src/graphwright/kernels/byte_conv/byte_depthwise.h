@@ -15,7 +15,7 @@
  * rows. */
 enum form { PAIRS, QUADS, PERMUTED_ROW, PERMUTED_ROWS };
 
-/* Of a vector of outputs: VL columns of a row, or, if rows have fewer, as many whole rows as fit. */
+/* The outputs of a vector: VL columns of one row; or, if rows have fewer columns, as many whole rows as fit. */
 struct shape {
     int64_t rows, columns;
 };

@@ -65,7 +65,7 @@ static uint64_t columns_inside(const struct byte_depthwise_args *s, struct shape
     return in_each_row(v, inside);
 }
 
-/* The bytes of the words that are in the image if row y is the first one that a vector reads. */
+/* A mask of the bytes of a vector whose rows are in the image, if the vector reads rows from y on. */
 static uint64_t rows_inside(const struct byte_depthwise_args *s, struct shape v, int64_t y) {
     if (y >= 0 && y + (v.rows - 1) * s->stride_h < s->h)
         return ~0ull;

@@ -17,7 +17,7 @@ struct transposed {
     int64_t width;            /* columns that are multiplied at once */
     int64_t shift[MOST_TAPS]; /* by which tap kx is shifted in a row of sums of all phases */
     int64_t length;           /* elements of a row of sums of one phase */
-    int64_t ring;             /* rows of sums that one input row contributes to, and those that it finishes */
+    int64_t ring;             /* rows of sums that are kept: those that one input row adds to or finishes */
     int64_t first_group, row_groups, band_groups; /* of stride_h output rows */
     float *products, *columns, *sums, *row;       /* scratch */
 };

@@ -77,7 +77,7 @@ class ScatteredTransposeArgs(Convolution2dArgs):
 
     @property
     def ring(self) -> Dim:
-        """The rows of sums that one input row contributes to, and those that it finishes."""
+        """The number of rows of sums that are kept: those that one input row adds to or finishes."""
         return (self.kh - 1) * self.dilation_h + self.stride_h
 
     @property

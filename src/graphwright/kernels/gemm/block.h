@@ -43,8 +43,9 @@ GW_INLINE struct block block_of(int64_t batch, int64_t batch1, int64_t tiles, st
     };
 }
 
-/* Cuts the rows of a block into tiles of at most `height` rows, of which row_of gets the first one each, and
- * at last their end. Returns the number of tiles. Tiles of grid_rows rows are those of the grid. */
+/* Cuts the rows of a block into tiles of at most `height` rows, and returns the number of tiles. row_of[i]
+ * becomes the first row of tile i, and the element after the last tile becomes the end of the rows. Tiles of
+ * grid_rows rows are those of the grid. */
 GW_INLINE int64_t cut_rows(const struct block *o, int64_t m, int64_t grid_rows, int64_t height,
                            int64_t *row_of) {
     const int64_t tiles = ceildiv(m, grid_rows);

@@ -13,8 +13,8 @@ def tiles(shape: TileShape, isa: Isa) -> str:
 
 
 def tiles_in_place(shape: TileShape, isa: Isa) -> str:
-    """The micro-kernels ``run_tile_in_place(rows, vectors, k, a, lda, b, ldb, &t)``. They differ from
-    :func:`tiles`, which must precede them, in that rows of A are dense and ``lda`` elements apart.
+    """The micro-kernels ``run_tile_in_place(rows, vectors, k, a, lda, b, ldb, &t)``. As :func:`tiles`, whose
+    text must precede this one, but A is not packed: its rows are dense and ``lda`` elements apart.
     """
     return _table(shape, isa, in_place=True)
 

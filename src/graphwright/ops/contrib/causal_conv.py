@@ -139,8 +139,8 @@ def _tokens_first(i: Importer, x: Value) -> Value:
 
 
 def _row(i: Importer, total: Dim, kept: int, starts: Value, of: Value, position: Value) -> Value:
-    """Where the input at ``position`` of a sequence is: among the ``total`` tokens, or, before its start, in
-    the states that follow them, ``kept`` rows for each sequence.
+    """The row that contains the input at ``position`` of a sequence. The first ``total`` rows are the tokens.
+    The states follow them, ``kept`` rows for each sequence: these are the inputs before its start.
     """
     base = i.emit(Add(), i.emit(Mul(), of, i.const(np.asarray(kept))), size_value(i.builder, total + kept))
     is_before = i.emit(Less(), position, i.const(np.asarray(0)))

@@ -129,7 +129,8 @@ def _sparse_mixer(i: Importer, logits: Value) -> tuple[Value, Value]:
 
 
 def _network(i: Importer, layers: list[Layer | None]) -> Network:
-    """Layer 1 and the activation, which layer 3 multiplies if there is one, then layer 2.
+    """Layer 1, the activation, and layer 2. If there is a layer 3, its result is multiplied by that of the
+    activation, before layer 2.
 
     Layer 3 may be part of layer 1: every second feature (``swiglu_fusion`` 1), or the second half (2).
     """

@@ -66,7 +66,7 @@ def _import(i: OnnxImporter) -> Any:
 
 
 def _receive(graph: Graph, captured: Sequence[Value], operands: Sequence[Value]) -> None:
-    """Changes the inputs of ``graph``, which are ``captured``, to one for each of ``operands``, in their
+    """Gives ``graph``, whose inputs receive ``captured``, one input for each of ``operands``, in their
     order.
     """
     inner = dict(zip(captured, graph.inputs, strict=True))

@@ -57,8 +57,8 @@ static bool grow(gw_arena *a, int64_t bytes) {
     return a->memory != NULL;
 }
 
-/* The arena of the previous run if it is large enough for the plan, else the smallest that is, else the
-   largest, which is then enlarged. */
+/* Prefers the arena of the previous run, then the smallest one, of the arenas that are large enough. If none
+   is, returns the largest, which the caller enlarges. */
 static gw_arena **choose(gw_arena_pool *pool, int64_t bytes, const char *last) {
     gw_arena **best = &pool->free;
     for (gw_arena **at = &pool->free; *at; at = &(*at)->next) {

@@ -150,9 +150,8 @@ static bool claim(gw_region *g, int index) {
     return atomic_fetch_and_explicit(&g->open[index / GW_REGION_WORD], ~bit, memory_order_acq_rel) & bit;
 }
 
-/* Claims a chunk; GW_NO_TASK if all are taken. A thread takes the same share of each launch first, as data
-   that it wrote in the launch before may be in its cache, and then steals from the end of the others' shares.
- */
+/* Claims a chunk; GW_NO_TASK if all are taken. A thread begins with the same share of each launch, because
+   its cache may hold data of this share. Then it steals from the end of the shares of other threads. */
 static int take_chunk(const gw_run *r, gw_region *g, int slot) {
     const int share = atomic_load_explicit(&g->share, memory_order_relaxed);
     for (int index = slot * share; index < (slot + 1) * share; index++)

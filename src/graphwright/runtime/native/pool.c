@@ -71,7 +71,8 @@ int gw_pool_workers(void) {
     return count;
 }
 
-/* The team with the fewest workers among those that may have work for another one, which joins it. */
+/* Joins the team with the fewest workers among those that may have work for another one. Returns the team, or
+   NULL if there is none. */
 static gw_team *enter(int *slot) {
     gw_team *best = NULL;
     gw_lock(&lock);

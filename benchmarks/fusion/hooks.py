@@ -31,7 +31,7 @@ from benchmarks.kernels.calls import room
 from benchmarks.limits import thread_seconds
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.fusion.fuse import Fuse
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.loops.nodes import Kernel
@@ -131,7 +131,7 @@ def _fused(result: Callable[[Builder], Value], module: Module, b: Builder, isa: 
 
 def _graph(*shapes: tuple[int, ...]) -> tuple[Module, Builder, list[Value]]:
     module = Module()
-    b, values = new_graph(module, "main", [(f"x{k}", tensor(F32, *shape)) for k, shape in enumerate(shapes)])
+    b, values = new_main_graph(module, [(f"x{k}", tensor(F32, *shape)) for k, shape in enumerate(shapes)])
     return module, b, list(values)
 
 

@@ -67,7 +67,8 @@ from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.bits import double_bits
 from graphwright.layout.blocks import stored_shape
-from graphwright.ops.core.common import FLOATS, INTEGERS, dtype_attribute, need_dtype, same_dtype
+from graphwright.ops.core.checks import FLOATS, INTEGERS, need_dtype, same_dtype
+from graphwright.ops.core.imports import dtype_attribute
 from graphwright.ops.core.pointwise import Pointwise
 from graphwright.passes.base import Pass, Record
 from graphwright.passes.plugin_passes import Point, register

@@ -14,7 +14,7 @@ import graphwright.ops
 from graphwright.errors import ModelError
 from graphwright.export.onnx import OPSET, save_model, write_model
 from graphwright.frontends.onnx import load
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, maximum, mod, symbol
 from graphwright.ir.types import DTYPES, F32, tensor
@@ -33,7 +33,7 @@ RNG = np.random.default_rng(0)
 def product() -> Module:
     """``relu(x @ weight)`` of open rows."""
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, N, 4))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, N, 4))])
     weight = b.const(np.arange(12, dtype=np.float32).reshape(4, 3))
     weight.name = "layer.weight"
     b.sources = ("the product",)
@@ -70,7 +70,7 @@ def test_bytes_are_a_function_of_the_module() -> None:
 
 def test_one_error_lists_all_nodes_without_an_onnx_form() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 4))])
     b.sources = ("first",)
     y = b(Erfc(), x)
     b.sources = ("second",)
@@ -88,7 +88,7 @@ def test_one_error_lists_all_nodes_without_an_onnx_form() -> None:
 def test_dynamic_sizes_are_computed_from_shapes(n: int, h: int) -> None:
     """Sums, products, quotients, remainders and maxima of sizes are the operands of Reshape and Expand."""
     module = Module()
-    b, (x, z) = new_graph(module, "main", [("x", tensor(F32, N, H, 6)), ("z", tensor(F32, 1))])
+    b, (x, z) = new_main_graph(module, [("x", tensor(F32, N, H, 6)), ("z", tensor(F32, 1))])
     flat = b(Reshape((N * H, 2, 3), True), x)
     dims = [N + 2 * H + 1, floordiv(N * 3, 2), mod(N + H, 4), maximum(N, H)]
     outputs = [flat, *(b(Expand((dim, 1)), b(Reshape((1, 1)), z)) for dim in dims)]
@@ -101,7 +101,7 @@ def test_dynamic_sizes_are_computed_from_shapes(n: int, h: int) -> None:
 
 def test_an_output_that_is_an_input_or_a_constant_keeps_its_name() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 2))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 2))])
     y = b(Relu(), x)
     b.graph.set_outputs([y, x, y, b.const(np.ones(3, np.float32))], ["first", "same", "again", "fixed"])
     model = write_model(module).with_weights()
@@ -118,7 +118,7 @@ def test_an_output_that_is_an_input_or_a_constant_keeps_its_name() -> None:
 
 def test_weights_can_be_in_a_separate_file(tmp_path: Path) -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, N, 64))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, N, 64))])
     weights = [RNG.normal(size=(64, 64)).astype(np.float32) for _ in range(2)]
     y = b(MatMul(), b(MatMul(), x, b.const(weights[0])), b.const(weights[1]))
     b.graph.set_outputs([y], ["y"])
@@ -132,7 +132,7 @@ def test_weights_can_be_in_a_separate_file(tmp_path: Path) -> None:
 
 def test_small_weights_are_not_in_a_separate_file(tmp_path: Path) -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 3))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 3))])
     b.graph.set_outputs([b(Add(), x, b.const(np.float32([1, 2, 3])))], ["y"])
     assert save_model(write_model(module), tmp_path / "m.onnx", external=True) == [tmp_path / "m.onnx"]
     assert [file.name for file in tmp_path.iterdir()] == ["m.onnx"]
@@ -143,7 +143,7 @@ def test_small_weights_are_not_in_a_separate_file(tmp_path: Path) -> None:
 def test_a_file_is_the_model_with_its_weights(tmp_path: Path) -> None:
     """The file is written in pieces; small dtypes, strings and scalars are among the weights."""
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 2))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 2))])
     arrays = [
         RNG.normal(size=(3, 70)).astype(np.float32), np.array(["a", "bc"], object), np.array(7),
         np.zeros((0, 4)),

@@ -9,7 +9,7 @@ import graphwright as gw
 from graphwright.cost.machine import MACHINES
 from graphwright.fusion.edit_model import FEATURES, FILE, KINDS, EditModel, coefficients, digest
 from graphwright.fusion.kernel_nodes import KernelNodes
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, tensor
 from graphwright.ops.core.unary import Neg, Relu
@@ -22,7 +22,7 @@ def test_there_is_a_coefficient_for_each_feature() -> None:
 
 def test_two_cheap_loops_over_memory_are_faster_as_one() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4096, 4096))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 4096, 4096))])
     module.main.set_outputs([b(Relu(), b(Neg(), x))])
     nodes = list(module.main)
     for machine in MACHINES.values():

@@ -10,7 +10,7 @@ from graphwright.cost.machine import MACHINES, Level, Machine
 from graphwright.fusion.edit_model import FEATURES, KINDS, EditModel, kind_of
 from graphwright.fusion.kernel_cost import OVERLAP, roofline
 from graphwright.fusion.kernel_nodes import KernelNodes
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Op
 from graphwright.ir.types import F32, tensor
@@ -36,7 +36,7 @@ MODEL = EditModel(ROUND, {kind: {"roofline": 1.0} for kind in KINDS})
 def chain(*ops: Op, rows: int = 64, columns: int = 64) -> list[Node]:
     """``ops`` one after the other on a matrix."""
     module = Module()
-    b, (value,) = new_graph(module, "main", [("x", tensor(F32, rows, columns))])
+    b, (value,) = new_main_graph(module, [("x", tensor(F32, rows, columns))])
     made: list[Node] = []
     for op in ops:
         value = b(op, value)
@@ -49,7 +49,7 @@ def chain(*ops: Op, rows: int = 64, columns: int = 64) -> list[Node]:
 def product(*ops: Op) -> list[Node]:
     """A matrix product, and ``ops`` on its result."""
     module = Module()
-    b, (x, w) = new_graph(module, "main", [("x", tensor(F32, 64, 32)), ("w", tensor(F32, 32, 64))])
+    b, (x, w) = new_main_graph(module, [("x", tensor(F32, 64, 32)), ("w", tensor(F32, 32, 64))])
     value: Value = b(MatMul(), x, w)
     assert value.producer is not None
     made = [value.producer]
@@ -127,7 +127,7 @@ def test_coefficients_are_those_of_the_kind() -> None:
 def test_rows_beyond_the_cache_are_loaded_again() -> None:
     def spilled(columns: int) -> float:
         module = Module()
-        b, (x,) = new_graph(module, "main", [("x", tensor(F32, 8, columns))])
+        b, (x,) = new_main_graph(module, [("x", tensor(F32, 8, columns))])
         total = b(ReduceSum((1,)), x)
         module.main.set_outputs([b(ReduceSum((1,)), b(Add(), x, total))])
         nodes = list(module.main)
@@ -155,7 +155,7 @@ def test_any_size_has_a_prediction(machine: Machine, size: int) -> None:
 def test_a_dot_product_with_an_epilogue_is_one_tile() -> None:
     """A product of two vectors has no axes."""
     module = Module()
-    b, (x, y) = new_graph(module, "main", [("x", tensor(F32, 8)), ("y", tensor(F32, 8))])
+    b, (x, y) = new_main_graph(module, [("x", tensor(F32, 8)), ("y", tensor(F32, 8))])
     dot = b(MatMul(), x, y)
     value = b(Tanh(), dot)
     module.main.set_outputs([value])

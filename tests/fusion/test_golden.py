@@ -12,7 +12,7 @@ from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.fuse import Fuse
 from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.switches import RuleSet
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import symbol
@@ -45,7 +45,7 @@ def test_fusion_gives_the_expected_text(path: Path, golden: Callable[[Path, str]
 
 def test_a_region_holds_a_limited_number_of_nodes() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 4))])
     value = x
     for _ in range(LIMITS.nodes + 1):
         value = b(Neg(), value)
@@ -57,7 +57,7 @@ def test_a_region_holds_a_limited_number_of_nodes() -> None:
 
 def test_a_region_reads_a_limited_number_of_operands() -> None:
     module = Module()
-    b, values = new_graph(module, "main", [(f"x{k}", tensor(F32, 4)) for k in range(LIMITS.operands + 2)])
+    b, values = new_main_graph(module, [(f"x{k}", tensor(F32, 4)) for k in range(LIMITS.operands + 2)])
     total: Value = values[0]
     for value in values[1:]:
         total = b(Add(), total, value)
@@ -72,7 +72,7 @@ def test_a_region_reads_a_limited_number_of_operands() -> None:
 def test_rows_that_leave_the_cache_are_not_walked_twice(width: int, regions: int) -> None:
     module = Module()
     n = symbol("N")
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, n, width))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, n, width))])
     module.main.set_outputs([b(Add(), x, b(ReduceSum((1,)), x))])
     record = fused(module)
     assert sum(isinstance(node.op, Fused) for node in module.main) == regions
@@ -83,7 +83,7 @@ def test_rows_that_leave_the_cache_are_not_walked_twice(width: int, regions: int
 
 def test_a_rule_says_which_merges_are_made() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 4))])
     first = b(Neg(), x)
     second = b(Neg(), first)
     module.main.set_outputs([b(Neg(), second)])

@@ -12,7 +12,7 @@ from graphwright.autofusion.autofuse import autofuse
 from graphwright.export.onnx import fused_functions
 from graphwright.fusion.outline import outline
 from graphwright.fusion.region_names import NameRegions
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.builtin.fused import region_of
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, TensorType
@@ -76,7 +76,7 @@ def test_functions_and_kernels_have_one_name() -> None:
 
 def test_a_region_keeps_the_name_that_it_has() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", TensorType(F32, (8,)))])
+    b, (x,) = new_main_graph(module, [("x", TensorType(F32, (8,)))])
     b.graph.set_outputs([b(Exp(), b(Tanh(), x))])
     region = region_of(outline(b.graph, list(b.graph)))
     NameRegions().run(module, Record(""))

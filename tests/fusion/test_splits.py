@@ -12,7 +12,7 @@ from graphwright.fusion.measured import APART, TOGETHER
 from graphwright.fusion.partition import Group
 from graphwright.fusion.rules.switches import rule_set
 from graphwright.fusion.splits import MARGIN, MOST_NODES, Cut, Splits
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.refusal import Code
@@ -34,7 +34,7 @@ CPU = TARGETS["v4"]
 def short_sums_stored_twice() -> Module:
     """A matrix multiplication, and the sigmoid of its result, which is an output too."""
     module = Module()
-    b, (x, w) = new_graph(module, "main", [("x", tensor(F32, 128, 16)), ("w", tensor(F32, 16, 1024))])
+    b, (x, w) = new_main_graph(module, [("x", tensor(F32, 128, 16)), ("w", tensor(F32, 16, 1024))])
     sums = b(MatMul(), x, w)
     module.main.set_outputs([sums, b(Sigmoid(), sums)])
     return module
@@ -43,9 +43,8 @@ def short_sums_stored_twice() -> Module:
 def residual_after_sums(rows: int, terms: int, columns: int) -> Module:
     """A matrix multiplication and a residual."""
     module = Module()
-    b, (x, w, r) = new_graph(
+    b, (x, w, r) = new_main_graph(
         module,
-        "main",
         [
             ("x", tensor(F32, rows, terms)),
             ("w", tensor(F32, terms, columns)),
@@ -58,7 +57,7 @@ def residual_after_sums(rows: int, terms: int, columns: int) -> Module:
 
 def silu() -> list[Node]:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 64, 64))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 64, 64))])
     y = b(Neg(), x)
     module.main.set_outputs([b(Mul(), y, b(Sigmoid(), y))])
     return list(module.main)
@@ -90,7 +89,7 @@ def test_predictions_are_about_the_kernels_after_the_splits() -> None:
     next node.
     """
     module = Module()
-    b, (x, s) = new_graph(module, "main", [("x", tensor(F32, 64, 1280, 7, 7)), ("s", tensor(F32, 1))])
+    b, (x, s) = new_main_graph(module, [("x", tensor(F32, 64, 1280, 7, 7)), ("s", tensor(F32, 1))])
     mean = b(ReduceMean((2, 3)), x)
     view = b(Reshape((64, 1280)), mean)
     module.main.set_outputs([b(Neg(), b(Div(), view, s))])
@@ -140,7 +139,7 @@ def test_a_cut_has_a_node_and_its_ancestors_on_one_side() -> None:
 
 def test_both_sides_of_a_cut_are_connected() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 64, 64))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 64, 64))])
     y = b(Neg(), x)
     module.main.set_outputs([b(Sigmoid(), y), b(Neg(), y)])
     assert cuts(list(module.main)) == []
@@ -149,7 +148,7 @@ def test_both_sides_of_a_cut_are_connected() -> None:
 @pytest.mark.parametrize("length", [1, MOST_NODES + 1])
 def test_kernels_of_one_node_and_of_many_have_no_cuts(length: int) -> None:
     module = Module()
-    b, (value,) = new_graph(module, "main", [("x", tensor(F32, 64, 64))])
+    b, (value,) = new_main_graph(module, [("x", tensor(F32, 64, 64))])
     for _ in range(length):
         value = b(Neg(), value)
     module.main.set_outputs([value])
@@ -158,6 +157,6 @@ def test_kernels_of_one_node_and_of_many_have_no_cuts(length: int) -> None:
 
 def test_two_contractions_have_no_prediction() -> None:
     module = Module()
-    b, (x, w) = new_graph(module, "main", [("x", tensor(F32, 64, 64)), ("w", tensor(F32, 64, 64))])
+    b, (x, w) = new_main_graph(module, [("x", tensor(F32, 64, 64)), ("w", tensor(F32, 64, 64))])
     module.main.set_outputs([b(Mul(), b(MatMul(), x, w), b(MatMul(), x, w))])
     assert cuts(list(module.main)) == []

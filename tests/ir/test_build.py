@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphwright.errors import ModelError
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Fact
 from graphwright.ir.symbols import minimum, symbol
@@ -18,7 +18,7 @@ N = symbol("N")
 
 
 def test_types_are_inferred_as_nodes_are_added() -> None:
-    b, (x, y) = new_graph(Module(), "main", [("x", tensor(F32, N, 1)), ("y", tensor(F32, 3))])
+    b, (x, y) = new_main_graph(Module(), [("x", tensor(F32, N, 1)), ("y", tensor(F32, 3))])
     value = b(ToyAdd(), x, y)
     assert value.type == tensor(F32, N, 3)
     assert b.graph.inputs == [x, y]
@@ -27,7 +27,7 @@ def test_types_are_inferred_as_nodes_are_added() -> None:
 
 def test_constants_are_typed_and_known() -> None:
     module = Module()
-    b = Builder(module, new_graph(module, "main", [])[0].graph)
+    b = Builder(module, new_main_graph(module, [])[0].graph)
     assert b.const(2.0, F16).type == tensor(F16)
     assert b.const([1, 2], I64).type == tensor(I64, 2)
     value = b.const(np.array([3, 4]))

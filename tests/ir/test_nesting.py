@@ -11,7 +11,7 @@ import pytest
 import graphwright as gw
 from benchmarks.synthetic_models import functions, loops
 from graphwright.errors import ModelError
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls, region_depth
 from graphwright.ir.types import BOOL, F32, tensor
@@ -30,7 +30,7 @@ def nested(depth: int) -> Module:
         y = Builder(module, region)(Tanh(), x)
         region.set_outputs([_branch(module, region, condition, y, inner, level) if inner else y])
         inner = region
-    builder, _ = new_graph(module, "main", ())
+    builder, _ = new_main_graph(module)
     condition, x = builder.graph.add_input(tensor(BOOL), "condition"), builder.graph.add_input(X, "x")
     builder.graph.set_outputs([_branch(module, builder.graph, condition, x, inner, depth)], ["y"])
     module.signatures["main"] = Signature((Role.DATA, Role.DATA))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphwright.compiler.report import compile_report
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.loops.nodes import Load, Store
 from graphwright.ir.symbols import Dim, symbol
@@ -67,7 +67,7 @@ def refuse(why: str) -> None:
 
 def module_of(size: Dim = 5) -> tuple[Module, Node]:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, size, 3))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, size, 3))])
     y = b(Trilu(), x)
     module.main.set_outputs([y], ["y"])
     return module, y.producer

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import graphwright.kernels as kernels
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import F16, F32, tensor
@@ -82,7 +82,7 @@ def test_the_kernel_equals_numpy(kernel: Any, isa: Isa) -> None:
 def test_the_candidate_launches_the_kernel(kernel: Any, isa: Isa) -> None:
     registry.load()
     module = Module()
-    builder, (x,) = new_graph(module, "main", [("x", tensor(F32, symbol("N"), 5))])
+    builder, (x,) = new_main_graph(module, [("x", tensor(F32, symbol("N"), 5))])
     node = builder(LeakyRelu(alpha=0.5), x).producer
     context = Context(CpuTarget(isa), module.constants, module.symbols)
     made = [attempt(candidate, node, context)[0] for candidate in registry.candidates_of(node)]
@@ -103,7 +103,7 @@ def test_the_candidate_launches_the_kernel(kernel: Any, isa: Isa) -> None:
 def test_its_candidate_says_why_not(kernel: Any) -> None:
     candidates = import_module(f"{NAME}.candidates")
     module = Module()
-    builder, (x,) = new_graph(module, "main", [("x", tensor(F16, 3))])
+    builder, (x,) = new_main_graph(module, [("x", tensor(F16, 3))])
     node = builder(LeakyRelu(), x).producer
     assert candidates.leaky_relu(node, None) == "no kernel for f16"
 

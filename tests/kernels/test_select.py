@@ -10,7 +10,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
@@ -39,7 +39,7 @@ Build = Callable[..., Value | tuple[Value, ...]]
 def compiled(build: Build, *types: TensorType) -> TaskGraph:
     """The tasks of a small model, after checking its results."""
     module = Module()
-    b, values = new_graph(module, "main", [(f"x{k}", type) for k, type in enumerate(types)])
+    b, values = new_main_graph(module, [(f"x{k}", type) for k, type in enumerate(types)])
     built = build(b, *values)
     outputs = built if isinstance(built, tuple) else (built,)
     module.main.set_outputs(outputs, [f"y{k}" for k in range(len(outputs))])

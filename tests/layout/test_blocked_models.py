@@ -12,7 +12,7 @@ import pytest
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.cost.predict import Work
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
@@ -101,7 +101,7 @@ class Stack(ImageStack):
 def _stack(seed: int, dtype: DType = F32, has_lrn: bool = True) -> Module:
     module, random = Module(), Random(seed)
     size = [("x", tensor(dtype, symbol("N"), random.choice([3, 5, 16, 21]), symbol("H"), 11))]
-    b, (x,) = new_graph(module, "main", size)
+    b, (x,) = new_main_graph(module, size)
     stack = Stack(b, random, x)
     steps: list[Callable[[], Value]] = [
         stack.convolution, stack.convolution, stack.depthwise, stack.grouped, stack.residual,

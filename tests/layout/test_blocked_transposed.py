@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.cost.predict import Work
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Node
@@ -57,7 +57,7 @@ def _module(kernel: tuple[int, ...], op: ConvTranspose, cin: int, cout: int, bia
     """A convolution to ``cin`` channels, the transposed one to ``cout``, and what follows it."""
     module, rng = Module(), np.random.default_rng(cin)
     sizes = (symbol("H"), 11) if len(kernel) == 2 else (symbol("H"),)
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, symbol("N"), 5, *sizes))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, symbol("N"), 5, *sizes))])
 
     def constant(*shape: int) -> object:
         return b.const((rng.normal(size=shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32))

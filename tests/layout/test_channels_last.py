@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
@@ -102,7 +102,7 @@ def _stack(seed: int) -> Module:
     channels = random.choice([3, 16, 32, 48])
     h, w = symbol("H"), symbol("W")
     dims = (3, h, w) if channels == 3 else (h, w, channels)
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, symbol("N"), *dims))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, symbol("N"), *dims))])
     made = Stack(b, random, x if channels == 3 else b(Transpose((0, 3, 1, 2)), x))
     if channels == 3:
         made.image = b(Conv((2, 2), (1, 1, 1, 1)), made.image, made.weights(32, channels, 3, 3))

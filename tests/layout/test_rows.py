@@ -9,7 +9,7 @@ import pytest
 
 import graphwright as gw
 from benchmarks.copies import moves_of
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import symbol
@@ -24,7 +24,7 @@ def model(channels: int, height: int, width: int, flat: bool) -> Module:
     """Rows of channels to images, a convolution, and back, with one pixel axis if ``flat``."""
     module, n = Module(), symbol("N")
     pixels = (height * width,) if flat else (height, width)
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, n, *pixels, channels))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, n, *pixels, channels))])
     rng = np.random.default_rng(channels)
     w = b.const(rng.normal(size=(channels, channels, 3, 3)).astype(np.float32) / channels)
     image = b(Transpose((0, 2, 1) if flat else (0, 3, 1, 2)), x)

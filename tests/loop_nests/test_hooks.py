@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.loops.verify import verify
@@ -107,7 +107,7 @@ def made(name: str) -> tuple[RegionKernel, list[int]]:
     case, module = CASES[name], Module()
     shapes = {"x": (*case.shape[:-1], 3)}
     shapes |= {f"operand{k}": shape for k, shape in enumerate(case.operands)}
-    b, (x, *operands) = new_graph(module, "main", [(n, tensor(F32, *s)) for n, s in shapes.items()])
+    b, (x, *operands) = new_main_graph(module, [(n, tensor(F32, *s)) for n, s in shapes.items()])
     weights = [b.const(np.full((3, case.shape[-1]), k, np.float32)) for k in range(case.products)]
     module.main.set_outputs(case.build(b, *(b(MatMul(), x, w) for w in weights), *operands))
     PassManager((*graph_passes(), *kernel_passes(TARGETS["v4"]))).run(module)

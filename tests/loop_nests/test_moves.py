@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import graphwright as gw
 from graphwright.fusion import moves
 from graphwright.fusion.fuse import Fuse
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Node, Value
@@ -70,7 +70,7 @@ def regions(draw: st.DrawFn) -> Module:
     """Moves in front of, between and behind elementwise nodes, and perhaps a reduction."""
     shape = (symbol("N"), *draw(st.lists(SIZES, min_size=1, max_size=3)))
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, *shape))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, *shape))])
     graph, value = b.graph, x
     for _ in range(draw(st.integers(1, 4))):
         value = moved(draw, b, value)
@@ -115,7 +115,7 @@ def test_results_of_compiled_moves(tmp_path: object) -> None:
     """One compiled model has split heads, rotated halves, rolls along both axes and windows; N is dynamic."""
     module = Module()
     types = [("q", tensor(F32, symbol("N"), 7, 96)), ("x", tensor(F32, symbol("N"), 35, 17))]
-    b, (q, x) = new_graph(module, "main", types)
+    b, (q, x) = new_main_graph(module, types)
     heads = b(Transpose((0, 2, 1, 3)), b(Reshape((symbol("N"), 7, 3, 32), True), q))
     low, high = (b(Slice((k,), (k + 16,), (3,), (1,)), heads) for k in (0, 16))
     rope = b(Add(), heads, b(Exp(), b(Concat(3), b(Neg(), high), low)))
@@ -137,7 +137,7 @@ def test_results_of_compiled_moves(tmp_path: object) -> None:
 def test_the_axis_of_a_concatenation_is_not_rolled() -> None:
     """Halves of one element would otherwise be rolled along the axis that counts the halves."""
     module = Module()
-    b, (x, y) = new_graph(module, "main", [(name, tensor(F32, symbol("N"), 1, 2)) for name in "xy"])
+    b, (x, y) = new_main_graph(module, [(name, tensor(F32, symbol("N"), 1, 2)) for name in "xy"])
     low, high = (b(Slice((k,), (k + 1,), (2,), (1,)), x) for k in (0, 1))
     joined = b(Concat(2), b(Neg(), high), low)
     b.graph.set_outputs([b(Add(), b(Exp(), b(Roll(2, 1), joined)), y)])
@@ -150,7 +150,7 @@ def test_the_axis_of_a_concatenation_is_not_rolled() -> None:
 def test_operands_of_a_concatenation_may_be_read_twice_over_and_over() -> None:
     """2^40 paths lead from the concatenation to the input."""
     module = Module()
-    b, (x, y) = new_graph(module, "main", [("x", tensor(F32, 3, 4)), ("y", tensor(F32, 3, 8))])
+    b, (x, y) = new_main_graph(module, [("x", tensor(F32, 3, 4)), ("y", tensor(F32, 3, 8))])
     value = x
     for _ in range(40):
         value = b(Add(), b(Neg(), value), b(Relu(), value))
@@ -164,7 +164,7 @@ def test_operands_of_a_concatenation_may_be_read_twice_over_and_over() -> None:
 def test_an_empty_value_can_be_concatenated_with_itself(sizes: tuple[int, ...]) -> None:
     """Twice 0 is 0, so the search would not end."""
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, *sizes))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, *sizes))])
     axis = sizes.index(0)
     b.graph.set_outputs([b(Add(), b(Concat(axis), b(Neg(), x), x), x)])
     with mock.patch.object(moves, "SHORTEST_RUN", 0):
@@ -175,7 +175,7 @@ def test_an_empty_value_can_be_concatenated_with_itself(sizes: tuple[int, ...]) 
 def test_an_axis_may_be_on_both_sides() -> None:
     """A value and its transpose are both used as one row: axes of 2 and 4, and of 4 and 2."""
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 2, 4))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 2, 4))])
     e = b(Neg(), x)
     rows = [b(Reshape((8,)), value) for value in (e, b(Transpose((1, 0)), e))]
     b.graph.set_outputs([b(Add(), *rows)])

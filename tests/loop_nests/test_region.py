@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.constants.pool import ConstantPool
 from graphwright.ir.evaluate import evaluate_module
@@ -101,7 +101,7 @@ def test_random_regions_equal_their_ops(seed: int) -> None:
 def kernel_of(op: Op, *types: TensorType) -> RegionKernel:
     """The one kernel that the compiler makes of an op, checked at its sizes."""
     module = Module()
-    b, values = new_graph(module, "main", [(f"x{k}", type) for k, type in enumerate(types)])
+    b, values = new_main_graph(module, [(f"x{k}", type) for k, type in enumerate(types)])
     module.main.set_outputs([b(op, *values)])
     (node,) = fused_nodes(module)
     return compare(node, module, {"N": 5, "M": 4, "empty": 0})
@@ -151,7 +151,7 @@ def test_a_row_is_kept_if_no_result_can_hold_it() -> None:
 def test_a_result_that_is_needed_itself_holds_nothing_else() -> None:
     """Both results read the powers in the last pass."""
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 5, 33))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 5, 33))])
     powers = b(Exp(), x)
     total = b(ReduceSum((1,)), powers)
     module.main.set_outputs([b(Div(), powers, total), b(Sub(), powers, total)])
@@ -223,7 +223,7 @@ def test_neighboring_axes_are_joined() -> None:
 
 def test_casts_to_sixteen_bits_inside_a_region_round() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 64))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 64))])
     module.main.set_outputs([b(Sub(), b(Cast(F32), b(Cast(F16), b(Mul(), x, b.const(1.001, F32)))), x)])
     (node,) = fused_nodes(module)
     made = compare(node, module, {})
@@ -236,9 +236,8 @@ def test_a_hook_computes_the_epilogue_tile_by_tile(dtype: DType, view: bool) -> 
     """Tiles of any size give the whole result; a tile is the contraction's result."""
     module = Module()
     rows, columns = 5, 7
-    b, (x, w, residual) = new_graph(
+    b, (x, w, residual) = new_main_graph(
         module,
-        "main",
         [("x", tensor(dtype, rows, 3)), ("w", tensor(dtype, 3, columns)), ("r", tensor(dtype, columns))],
     )
     product = b(MatMul(), x, w)
@@ -278,7 +277,7 @@ def test_a_hook_computes_the_epilogue_tile_by_tile(dtype: DType, view: bool) -> 
 
 def test_a_transposed_operand_does_not_fuse_into_a_reordering_kernel() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 2, 3))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 2, 3))])
     module.main.set_outputs([b(Relu(), b(Transpose((1, 0)), x))])
     (node,) = fused_nodes(module)
     assert [n.op.name for n in node.regions[0]] == [Relu.name]

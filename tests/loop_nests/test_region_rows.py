@@ -10,7 +10,7 @@ import pytest
 
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.fusion.fuse import Fuse
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
@@ -34,7 +34,7 @@ Array = np.ndarray[Any, Any]
 def kernel_of(op: Op, shapes: list[tuple[int, ...]], isa: Isa) -> RegionKernel:
     """The one kernel that the compiler makes of ``op``."""
     module = Module()
-    b, values = new_graph(module, "main", [(f"x{k}", tensor(F32, *s)) for k, s in enumerate(shapes)])
+    b, values = new_main_graph(module, [(f"x{k}", tensor(F32, *s)) for k, s in enumerate(shapes)])
     module.main.set_outputs([b(op, *values)])
     passes = (*graph_passes(), *kernel_passes(CpuTarget(isa)))
     PassManager([replace(p, splits=False) if isinstance(p, Fuse) else p for p in passes]).run(module)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.builtin.fused import Fused, Schedule, Strategy, region_of
 from graphwright.ir.graph import Module
@@ -38,7 +38,7 @@ ROWS_ONLY: Limits = replace(LIMITS, memory=frozenset({Level.GLOBAL, Level.REGIST
 
 def schedule(op: Op, *shapes: tuple[Dim, ...], dtype: DType = F32, limits: Limits = LIMITS) -> Schedule:
     """The schedule of a region with one node."""
-    b, values = new_graph(Module(), "main", [(f"x{k}", TensorType(dtype, s)) for k, s in enumerate(shapes)])
+    b, values = new_main_graph(Module(), [(f"x{k}", TensorType(dtype, s)) for k, s in enumerate(shapes)])
     b.graph.set_outputs([b(op, *values)])
     return schedule_of(b.graph, limits)
 
@@ -136,7 +136,7 @@ def test_axes_of_an_epilogue_may_have_the_sizes_of_another_operand() -> None:
     """The sizes are equal only by a guard; axes are identified by position, not by size."""
     module = Module()
     types = (TensorType(F32, (symbol("M"), 2)), TensorType(F32, (N, 3)), TensorType(F32, (3, 2)))
-    b, (r, x, w) = new_graph(module, "main", [(f"x{k}", type) for k, type in enumerate(types)])
+    b, (r, x, w) = new_main_graph(module, [(f"x{k}", type) for k, type in enumerate(types)])
     module.main.set_outputs([b(Exp(), b(Mul(), r, b(MatMul(), x, w)))])
     PassManager((*graph_passes(), *kernel_passes(TARGETS["v3"]))).run(module)
     ((_, node, fused),) = nodes_of(module, Fused)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import graphwright as gw
 from graphwright import _native
 from graphwright.errors import FeedError, ModelError
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.symbols import Dim, Range, SymbolTable, ceildiv, evaluate, maximum, minimum, symbol
 from graphwright.ir.types import F32, U8, TensorType, tensor
@@ -122,7 +122,7 @@ def test_a_data_dependent_size_is_rejected() -> None:
 def test_maps_that_fit_at_some_heights_alone() -> None:
     """A text detector adds 2 * ceil(H/32) rows to ceil(H/16) rows."""
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, symbol("H"), 3))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, symbol("H"), 3))])
     coarse, fine = (b(Slice((0,), (2**63 - 1,), (0,), (step,)), x) for step in (32, 16))
     b.sources = ("neck/add",)
     module.main.set_outputs([b(Add(), b(Concat(0), coarse, coarse), fine)], ["y"])
@@ -138,7 +138,7 @@ def test_maps_that_fit_at_some_heights_alone() -> None:
 def test_inputs_that_share_a_symbol_must_agree() -> None:
     module = Module()
     n = symbol("N")
-    b, (x, y) = new_graph(module, "main", [("x", tensor(F32, n)), ("y", tensor(F32, 2 * n))])
+    b, (x, y) = new_main_graph(module, [("x", tensor(F32, n)), ("y", tensor(F32, 2 * n))])
     module.main.set_outputs([b(Relu(), x), b(Relu(), y)], ["a", "b"])
     model = gw.compile(module)
     assert [r.shape for r in model(np.ones(3, np.float32), np.ones(6, np.float32))] == [(3,), (6,)]

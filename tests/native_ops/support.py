@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import graphwright as gw
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.op import Sample
 from graphwright.ir.symbols import substitute, symbol
@@ -39,7 +39,7 @@ def run_samples(samples: Sequence[tuple[int, Sample]]) -> dict[int, Outcome]:
         for p, a in enumerate(s.inputs)
         if a is not None and a.values is None
     }
-    b, values = new_graph(module, "main", list(types.items()))
+    b, values = new_main_graph(module, list(types.items()))
     inputs = dict(zip(types, values, strict=True))
     arrays = {k: arrays_of(sample) for k, sample in samples}
     counts = {k: _append(b, k, sample, inputs, arrays[k]) for k, sample in samples}

@@ -10,7 +10,7 @@ import pytest
 
 import graphwright as gw
 from graphwright import ops
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import op_class
 from graphwright.ir.types import BOOL, F32, I32, I64, DType, TensorType, tensor
@@ -51,7 +51,7 @@ def model_of(module: Module, b: Builder, y: Value) -> Any:
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_an_index_chooses_a_branch(dtype: DType, count: int) -> None:
     module = Module()
-    b, (k, x) = new_graph(module, "main", [("k", tensor(dtype)), ("x", tensor(F32, SIZE))])
+    b, (k, x) = new_main_graph(module, [("k", tensor(dtype)), ("x", tensor(F32, SIZE))])
     regions = [region(module, f"case{n}", [x.type], scaled(n + 2)) for n in range(count)]
     made = model_of(module, b, b(Case(count, 1), k, x, regions=regions))
     array = np.arange(SIZE, dtype=np.float32)
@@ -65,7 +65,7 @@ def test_an_index_chooses_a_branch(dtype: DType, count: int) -> None:
 
 def test_a_bool_selects_one_of_two_branches() -> None:
     module = Module()
-    b, (c, x) = new_graph(module, "main", [("c", tensor(BOOL)), ("x", tensor(F32, SIZE))])
+    b, (c, x) = new_main_graph(module, [("c", tensor(BOOL)), ("x", tensor(F32, SIZE))])
     regions = [region(module, f"branch{n}", [x.type], scaled(n + 2)) for n in range(2)]
     made = model_of(module, b, b(If(1), c, x, regions=regions))
     array = np.arange(SIZE, dtype=np.float32)
@@ -76,7 +76,7 @@ def test_a_bool_selects_one_of_two_branches() -> None:
 
 def test_each_run_of_a_loop_takes_another_branch() -> None:
     module = Module()
-    b, (n, x) = new_graph(module, "main", [("n", ITERATION), ("x", tensor(F32, SIZE))])
+    b, (n, x) = new_main_graph(module, [("n", ITERATION), ("x", tensor(F32, SIZE))])
 
     def body(b: Builder, number: Value, h: Value) -> Value:
         regions = [region(module, f"case{k}", [h.type], scaled(k + 1)) for k in range(3)]

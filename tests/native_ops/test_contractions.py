@@ -10,7 +10,7 @@ import pytest
 
 import graphwright as gw
 import graphwright.ops
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import DTYPES, F32, Shape, TensorType, dtype_of
@@ -37,7 +37,7 @@ def check(
     module = Module()
     types = [TensorType(dtype_of(a), a.shape) for a in arrays]
     types = [TensorType(t.dtype, s) for t, s in zip(types, shapes, strict=True)] if shapes else types
-    b, values = new_graph(module, "main", [(f"x{k}", t) for k, t in enumerate(types)])
+    b, values = new_main_graph(module, [(f"x{k}", t) for k, t in enumerate(types)])
     b.graph.set_outputs(build(b, *values))
     model = gw.compile(module)
     for _ in range(2):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import graphwright as gw
 import graphwright.ops
 from graphwright.errors import GraphwrightError
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import symbol
@@ -50,7 +50,7 @@ def check(cases: Sequence[Case]) -> None:
     module = Module()
     arrays = [a for _, operands in cases for a in operands]
     types = [(f"x{k}", TensorType(graphwright.ir.types.dtype_of(a), a.shape)) for k, a in enumerate(arrays)]
-    b, values = new_graph(module, "main", types)
+    b, values = new_main_graph(module, types)
     feed = iter(values)
     nodes = [b.node(op, *(next(feed) for _ in operands)) for op, operands in cases]
     b.graph.set_outputs([v for node in nodes for v in node.outputs])
@@ -151,7 +151,7 @@ def test_slices_of_any_width_are_scattered_in_order(reduction: str, threads: int
         ("rows", TensorType(I64, (40, 1))),
         ("updates", TensorType(F32, (40, wide))),
     ]
-    b, values = new_graph(module, "main", types)
+    b, values = new_main_graph(module, types)
     b.graph.set_outputs(b.node(ScatterND(reduction), *values).outputs)
     model = gw.compile(module, options=gw.CompileOptions(threads=threads))
     rng = np.random.default_rng(3)
@@ -185,7 +185,7 @@ def test_an_index_out_of_range_ends_the_run(
 ) -> None:
     module = Module()
     types = [(f"x{k}", TensorType(graphwright.ir.types.dtype_of(a), a.shape)) for k, a in enumerate(arrays)]
-    b, values = new_graph(module, "main", types)
+    b, values = new_main_graph(module, types)
     node = b.node(op, *values)
     node.sources = ("lookup",)
     b.graph.set_outputs(node.outputs)
@@ -206,7 +206,7 @@ def test_running_sums_of_any_number_of_rows(exclusive: bool, reverse: bool) -> N
     """
     module = Module()
     dims = (symbol("N"), symbol("M"))
-    b, (x, k) = new_graph(module, "main", [("x", TensorType(F32, dims)), ("k", TensorType(I64, dims))])
+    b, (x, k) = new_main_graph(module, [("x", TensorType(F32, dims)), ("k", TensorType(I64, dims))])
     options = {"exclusive": exclusive, "reverse": reverse}
     b.graph.set_outputs([b(CumSum(1, **options), x), b(CumSum(1, **options), k), b(CumProd(1, **options), x)])
     model = gw.compile(module)
@@ -231,7 +231,7 @@ def test_sizes_that_are_known_only_in_a_run() -> None:
     """Shapes, ranges, fills and triangles have a size that is known only in a run; each size has one plan."""
     n = symbol("N")
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", TensorType(F32, (n, 5)))])
+    b, (x,) = new_main_graph(module, [("x", TensorType(F32, (n, 5)))])
     rows = b(Range((0, n, 1)))
     b.graph.set_outputs(
         [

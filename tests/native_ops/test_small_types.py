@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphwright as gw
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
 from graphwright.ir.types import DTYPES, F32, DType, TensorType, dtype_of
@@ -34,7 +34,7 @@ def run(ops: list[tuple[Op, tuple[Array, ...]]]) -> list[Array]:
         for k, (_, operands) in enumerate(ops)
         for p, a in enumerate(operands)
     }
-    b, values = new_graph(module, "main", list(types.items()))
+    b, values = new_main_graph(module, list(types.items()))
     inputs = dict(zip(types, values, strict=True))
     made = [b(op, *(inputs[f"x{k}_{p}"] for p in range(len(own)))) for k, (op, own) in enumerate(ops)]
     b.graph.set_outputs(made)

@@ -11,7 +11,7 @@ import pytest
 import graphwright as gw
 import graphwright.ops
 from graphwright.errors import ModelError
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Op, Sample, Trait, registered_ops
 from graphwright.ir.types import BF16, F16, F32, F64, DType, TensorType
@@ -79,7 +79,7 @@ def test_special_values_follow_numpy(dtype: DType) -> None:
             if accepts(sample.op, len(sample.inputs), dtype):
                 cases.append((name, sample.op, operands(len(sample.inputs), dtype)))
     types = [TensorType(dtype, a.shape) for _, _, arrays in cases for a in arrays]
-    b, inputs = new_graph(module, "main", [(f"x{k}", t) for k, t in enumerate(types)])
+    b, inputs = new_main_graph(module, [(f"x{k}", t) for k, t in enumerate(types)])
     feed = iter(inputs)
     b.graph.set_outputs([b(op, *(next(feed) for _ in arrays)) for _, op, arrays in cases])
     hosted: list[str] = []
@@ -104,7 +104,7 @@ def test_special_values_follow_numpy(dtype: DType) -> None:
 def accepts(op: Op, count: int, dtype: DType) -> bool:
     """Whether ``op`` takes ``count`` operands of ``dtype``; floats of 8 bits are left to the reference."""
     module = Module()
-    b, inputs = new_graph(module, "main", [(f"x{k}", TensorType(dtype, (2,))) for k in range(count)])
+    b, inputs = new_main_graph(module, [(f"x{k}", TensorType(dtype, (2,))) for k in range(count)])
     try:
         return b(op, *inputs).type.dtype.name in C_TYPES
     except ModelError:

@@ -11,7 +11,7 @@ import onnxruntime
 from onnx import helper
 
 import graphwright.ops
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Array, Op, registered_ops
 from graphwright.ir.types import TensorType, type_of
@@ -100,7 +100,7 @@ def imported(
 ) -> list[Array]:
     """The outputs of one node by the references of the ops that it is imported as; inputs are constants."""
     module = Module()
-    b, _ = new_graph(module, "main", [])
+    b, _ = new_main_graph(module, [])
     values = [None if a is None else b.const(a) for a in arrays]
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in attributes.items()}
     made = importer_of(op_type, opset)(NodeImporter(b, op_type, opset, values, plain, outputs))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.inference.infer import evaluate
@@ -96,9 +96,8 @@ def arrays_of(sample: Sample, seed: int = 0) -> list[Array | None]:
 def sample_node(sample: Sample) -> tuple[Module, Builder, Node]:
     """A graph of the sample's op alone. Inputs with ``values`` are constants, the others the graph's own."""
     module = Module()
-    b, values = new_graph(
+    b, values = new_main_graph(
         module,
-        "main",
         [(f"x{k}", a.type) for k, a in enumerate(sample.inputs) if a is not None and a.values is None],
     )
     feeds = iter(values)

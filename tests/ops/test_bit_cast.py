@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I32, U32, tensor
@@ -68,7 +68,7 @@ def test_bit_casts_keep_the_shape() -> None:
 
 
 def test_integers_are_cast_natively() -> None:
-    b, (x, y) = new_graph(Module(), "main", [("x", tensor(I32, symbol("N"))), ("y", tensor(F32, 2))])
+    b, (x, y) = new_main_graph(Module(), [("x", tensor(I32, symbol("N"))), ("y", tensor(F32, 2))])
     made = BitCast(U32).decompose(b, x)
     assert made is not None and made.type == tensor(U32, symbol("N"))
     assert [node.op for node in b.graph] == [Cast(U32)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphwright.errors import VerifyError
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.inference.infer import fact_of
@@ -45,7 +45,7 @@ def three(index: Array | TensorType) -> Module:
     """-x, relu(x) or x, by an index that is an input or a constant."""
     module = Module()
     given = [("i", index)] if isinstance(index, TensorType) else []
-    b, values = new_graph(module, "main", [*given, ("x", tensor(F32, 2))])
+    b, values = new_main_graph(module, [*given, ("x", tensor(F32, 2))])
     number = values[0] if isinstance(index, TensorType) else b.const(index)
     regions = [region(module, f"r{k}", op) for k, op in enumerate((Neg(), Relu(), None))]
     b.graph.set_outputs([b(Case(3, 1), number, values[-1], regions=regions)], ["y"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphwright.errors import ModelError
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Fact, Inference, InferError
 from graphwright.ir.symbols import Expr, SymbolTable, symbol
@@ -59,7 +59,7 @@ def branch(module: Module, name: str, captured: list[Value], join: bool) -> tupl
 def outer() -> tuple[Module, Builder, tuple[Value, ...]]:
     module = Module()
     square = tensor(F32, 2, 2)
-    b, values = new_graph(module, "main", [("c", tensor(BOOL)), ("p", square), ("q", square), ("r", square)])
+    b, values = new_main_graph(module, [("c", tensor(BOOL)), ("p", square), ("q", square), ("r", square)])
     return module, b, values
 
 

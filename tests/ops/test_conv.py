@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import ceildiv, evaluate, floordiv, symbol
 from graphwright.ir.types import F32, tensor
@@ -100,9 +100,8 @@ def test_the_reference_needs_little_memory() -> None:
 
 def test_sizes_of_symbols() -> None:
     n, h = symbol("N"), symbol("H")
-    b, (x, w, v) = new_graph(
+    b, (x, w, v) = new_main_graph(
         Module(),
-        "main",
         [("x", tensor(F32, n, 3, h, 32)), ("w", tensor(F32, 8, 3, 3, 3)), ("v", tensor(F32, 8, 3, 4, 4))],
     )
     assert b(Conv((2, 2), (1, 1, 1, 1)), x, w).type == tensor(F32, n, 8, floordiv(h + 1, 2), 16)
@@ -117,7 +116,7 @@ def test_sizes_of_symbols() -> None:
 @pytest.mark.parametrize("stride, kernel", [(1, 2), (2, 3), (3, 2), (2, 5)])
 def test_same_padding_of_a_symbol_is_that_of_its_number(size: int, stride: int, kernel: int) -> None:
     h = symbol("H")
-    b, (x, w) = new_graph(Module(), "main", [("x", tensor(F32, 1, 2, h)), ("w", tensor(F32, 2, 2, kernel))])
+    b, (x, w) = new_main_graph(Module(), [("x", tensor(F32, 1, 2, h)), ("w", tensor(F32, 2, 2, kernel))])
     y = b(Conv((stride,), auto_pad="SAME_LOWER"), x, w)
     (computed,) = imported(
         "Conv", [draw(1, 2, size), draw(2, 2, kernel)], {"auto_pad": "SAME_LOWER", "strides": [stride]}, 11

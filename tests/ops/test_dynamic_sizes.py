@@ -14,7 +14,7 @@ import pytest
 
 import graphwright as gw
 import graphwright.ops
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Module, Role, Signature, Value
 from graphwright.ir.op import Sample, registered_ops
 from graphwright.ir.op.region_op import RegionOp
@@ -79,7 +79,7 @@ def build(sample: Sample) -> tuple[Module, Sizes]:
                 dims.append(symbol(f"S{len(sizes) - 1}"))
             specs.append((f"x{number}", TensorType(arg.type.dtype, tuple(dims))))
     module = Module()
-    b, inputs = new_graph(module, "main", specs)
+    b, inputs = new_main_graph(module, specs)
     made = b(sample.op, *operands(sample, b, inputs), known=output_types(sample))
     outputs = made if isinstance(made, tuple) else (made,)
     b.graph.set_outputs(outputs, [f"y{number}" for number in range(len(outputs))])
@@ -89,7 +89,7 @@ def build(sample: Sample) -> tuple[Module, Sizes]:
 
 def output_types(sample: Sample) -> list[TensorType]:
     """The dtypes that an importer knows where ranks are not known."""
-    b, _ = new_graph(Module(), "main", [])
+    b, _ = new_main_graph(Module(), [])
     values = [None if array is None else b.const(array) for array in arrays_of(sample)]
     made = b(sample.op, *values)
     outputs = made if isinstance(made, tuple) else (made,)
@@ -128,7 +128,7 @@ def expected_of(sample: Sample, arrays: list[Any]) -> list[Any] | None:
     open_ = [number for number, arg in enumerate(sample.inputs) if arg is not None and arg.values is None]
     types = [(f"x{n}", TensorType(sample.inputs[n].type.dtype, arrays[n].shape)) for n in open_]  # type: ignore[union-attr]
     try:
-        b, inputs = new_graph(Module(), "main", types)
+        b, inputs = new_main_graph(Module(), types)
         b(sample.op, *operands(sample, b, inputs))
         with np.errstate(all="ignore"):
             return list(run_reference(sample.op, arrays))

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 import graphwright.ops
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.inference.infer import infer_outputs
 from graphwright.ir.op import Fact, Op, Trait, op_class, registered_ops
@@ -320,7 +320,7 @@ def test_elements_that_would_overflow_are_not_inferred() -> None:
 
 def test_unknown_ranks_pass_through_one_operand() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", type_of(np.zeros(3, np.float32)).__class__(F32, None))])
+    b, (x,) = new_main_graph(module, [("x", type_of(np.zeros(3, np.float32)).__class__(F32, None))])
     assert b(Relu(), x).type.shape is None
     assert b(Cast(F64), x).type == x.type.__class__(F64, None)
 

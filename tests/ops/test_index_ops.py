@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 import graphwright as gw
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.inference.infer import evaluate
 from graphwright.ir.symbols import symbol
@@ -108,9 +108,8 @@ def test_scatter_writes_a_copy_in_order() -> None:
 
 def test_shapes_of_results_follow_symbolic_sizes() -> None:
     n = symbol("N")
-    b, (x, rows, marks) = new_graph(
+    b, (x, rows, marks) = new_main_graph(
         Module(),
-        "main",
         [("x", tensor(F32, n, 4)), ("rows", tensor(I64, n, 1)), ("marks", tensor(F32, 2))],
     )
     assert b(GatherND(), x, rows).type == x.type
@@ -162,8 +161,8 @@ def test_compress_is_what_onnx_runtime_computes(condition: Any, attributes: dict
 
 
 def test_compress_by_a_known_condition_has_a_known_size() -> None:
-    b, (x, condition) = new_graph(
-        Module(), "main", [("x", tensor(F32, 3, symbol("N"))), ("condition", tensor(BOOL, 3))]
+    b, (x, condition) = new_main_graph(
+        Module(), [("x", tensor(F32, 3, symbol("N"))), ("condition", tensor(BOOL, 3))]
     )
     assert b(Compress(0), x, b.const(MARKS)).type == tensor(F32, 2, symbol("N"))
     assert b(Compress(0), x, condition).type.dims[0] not in (2, 3)
@@ -211,7 +210,7 @@ def test_linear_tensor_scatter_rejects_what_lies_outside() -> None:
 
 
 def test_unique_of_a_constant_has_a_known_size() -> None:
-    b, (x,) = new_graph(Module(), "main", [("x", tensor(F32, 3, 3))])
+    b, (x,) = new_main_graph(Module(), [("x", tensor(F32, 3, 3))])
     assert [v.type.dims for v in b(Unique(0), b.const(MANY))] == [(2, 3), (2,), (3,), (2,)]
     y, first, inverse, counts = (v.type.dims for v in b(Unique(), x))
     assert y == first == counts != inverse == (9,)

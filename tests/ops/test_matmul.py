@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.inference.infer import infer_outputs
 from graphwright.ir.op import Fact, Trait
@@ -81,7 +81,7 @@ def test_gemm(trans_a: bool, trans_b: bool, c: tuple[int, ...] | None) -> None:
 def test_a_plain_gemm_is_one_product_and_one_sum() -> None:
     module = Module()
     types = [("a", tensor(F32, 3, 4)), ("b", tensor(F32, 4, 5)), ("c", tensor(F32, 5))]
-    b, values = new_graph(module, "main", types)
+    b, values = new_main_graph(module, types)
     Gemm().decompose(b, *values)
     assert [Trait.CONTRACTION in n.op.traits for n in b.graph] == [True, False]
 
@@ -105,7 +105,7 @@ def test_einsum_as_matrix_products(equation: str, data: Any) -> None:
     sizes = {c: data.draw(st.sampled_from([2, 3, 5]), label=c) for c in sorted(set("".join(terms)))}
     arrays = [normal(*(sizes[c] for c in term)).astype(np.float64) for term in terms]
     module = Module()
-    b, values = new_graph(module, "main", [(f"x{k}", type_of(a)) for k, a in enumerate(arrays)])
+    b, values = new_main_graph(module, [(f"x{k}", type_of(a)) for k, a in enumerate(arrays)])
     made = Einsum(equation).decompose(b, *values)
     assert made is not None
     b.graph.set_outputs([made])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import graphwright as gw
 from graphwright.export.onnx import write_model
 from graphwright.frontends.onnx import load
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Op
 from graphwright.ir.types import F32, tensor
@@ -79,7 +79,7 @@ def test_batch_normalization_follows_its_formula(n: int, c: int, rest: list[int]
 def test_batch_normalization_decomposes_to_one_product_and_one_sum_per_element() -> None:
     module = Module()
     types = [("x", tensor(F32, 2, 3, 4, 5)), *((name, tensor(F32, 3)) for name in "sbmv")]
-    b, values = new_graph(module, "main", types)
+    b, values = new_main_graph(module, types)
     y = BatchNormalization().decompose(b, *values)
     b.graph.set_outputs([y])
     assert sum(node.outputs[0].type.shape == (2, 3, 4, 5) for node in b.graph) == 2

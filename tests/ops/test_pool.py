@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import graphwright as gw
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import evaluate, floordiv, maximum, symbol
 from graphwright.ir.types import F32, tensor
@@ -119,7 +119,7 @@ def test_a_symbolic_size_with_ceil_is_that_of_its_number(
     size: int, kernel: int, stride: int, pads: tuple[int, int]
 ) -> None:
     h = symbol("H")
-    b, (x,) = new_graph(Module(), "main", [("x", tensor(F32, 1, 1, h))])
+    b, (x,) = new_main_graph(Module(), [("x", tensor(F32, 1, 1, h))])
     y = b(MaxPool((kernel,), (stride,), pads, ceil=True), x)
     attributes = {"kernel_shape": [kernel], "strides": [stride], "pads": list(pads), "ceil_mode": 1}
     (computed,) = imported("MaxPool", [draw(1, 1, size)], attributes, 12)
@@ -128,7 +128,7 @@ def test_a_symbolic_size_with_ceil_is_that_of_its_number(
 
 def test_symbolic_sizes_are_simple() -> None:
     h = symbol("H")
-    b, (x,) = new_graph(Module(), "main", [("x", tensor(F32, 1, 8, h, h))])
+    b, (x,) = new_main_graph(Module(), [("x", tensor(F32, 1, 8, h, h))])
     assert b(AveragePool((2, 2), (2, 2)), x).type.dims == (1, 8, *[maximum(floordiv(h, 2), 1)] * 2)
     assert b(AveragePool((3, 3), (2, 2), (1, 1, 1, 1)), x).type.dims[2] == floordiv(h - 1, 2) + 1
 

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 import graphwright as gw
 from graphwright.errors import ModelError
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import DTYPES, F32, I8, U8, tensor
@@ -286,8 +286,8 @@ def test_convolutions_of_integers_are_those_of_onnx_runtime(attributes: dict[str
 
 def test_sizes_stay_symbols() -> None:
     n, m = symbol("N"), symbol("M")
-    b, (x, scale, byte) = new_graph(
-        Module(), "main", [("x", tensor(F32, n, m)), ("s", tensor(F32, m)), ("b", tensor(U8, m, 4))]
+    b, (x, scale, byte) = new_main_graph(
+        Module(), [("x", tensor(F32, n, m)), ("s", tensor(F32, m)), ("b", tensor(U8, m, 4))]
     )
     quantized = b(QuantizeLinear(U8, -1), x, scale)
     assert quantized.type == tensor(U8, n, m)
@@ -312,7 +312,7 @@ def test_a_branch_has_one_scale_for_a_vector_that_lacks_the_axis() -> None:
 
 
 def test_another_granularity_is_rejected() -> None:
-    b, (x, scale) = new_graph(Module(), "main", [("x", tensor(F32, 2, 7)), ("s", tensor(F32, 2, 3))])
+    b, (x, scale) = new_main_graph(Module(), [("x", tensor(F32, 2, 7)), ("s", tensor(F32, 2, 3))])
     assert b(QuantizeLinear(U8, 1, 3), x, scale).type == tensor(U8, 2, 7)
     with pytest.raises(ModelError, match="3 and 2 differ"):
         b(QuantizeLinear(U8, 1, 4), x, scale)

@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.errors import ModelError
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, symbol
 from graphwright.ir.types import F32, tensor
@@ -150,7 +150,7 @@ def test_linear_by_hand() -> None:
 
 def test_sizes_of_symbols_are_exact_fractions() -> None:
     n, h = symbol("N"), symbol("H")
-    b, (x,) = new_graph(Module(), "main", [("x", tensor(F32, n, 3, h, 10))])
+    b, (x,) = new_main_graph(Module(), [("x", tensor(F32, n, 3, h, 10))])
     assert b(Resize(scales=(1.0, 1.0, 1.5, 2.3)), x).type == tensor(F32, n, 3, floordiv(h * 3, 2), 23)
     with pytest.raises(ModelError, match=r"scaled by 1\.3: bind H to a number"):
         b(Resize(scales=(1.0, 1.0, 1.3, 1.0)), x)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import graphwright as gw
 from graphwright.errors import ModelError
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.op import Inference, Op
 from graphwright.ir.symbols import Dim, SymbolTable, evaluate, floordiv, minimum, symbol
@@ -40,7 +40,7 @@ N, H, T = symbol("N"), symbol("H"), symbol("T")
 
 def start(*dims: Dim) -> tuple[Module, Builder, Value]:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, *dims))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, *dims))])
     return module, b, x
 
 
@@ -162,7 +162,7 @@ def test_an_empty_tensor_is_reshaped_with_a_dynamic_size() -> None:
 def test_a_shape_that_is_computed_from_data_has_a_rank_and_sizes_of_its_own() -> None:
     module = Module()
     inputs = [("x", tensor(F32, 4, 1)), ("shape", tensor(I64, 3)), ("shapes", tensor(I64, N))]
-    b, (x, shape, shapes) = new_graph(module, "main", inputs)
+    b, (x, shape, shapes) = new_main_graph(module, inputs)
     first, second = b(Reshape(), x, shape), b(Expand(), x, shape)
     assert first.type.rank == second.type.rank == 3
     assert second.type.dims[1] == 4, "a size that is a number other than 1 stays"

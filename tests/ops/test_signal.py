@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, symbol
 from graphwright.ir.types import F32, I64, tensor, type_of
@@ -137,9 +137,8 @@ def test_a_band_peaks_at_one() -> None:
 
 
 def test_mel_weights_of_operands_that_are_computed() -> None:
-    b, operands = new_graph(
+    b, operands = new_main_graph(
         Module(),
-        "main",
         [*((name, tensor(I64)) for name in "abc"), *((name, tensor(F32)) for name in "de")],
     )
     bins, bands = b(MelWeightMatrix(), *operands).type.dims
@@ -148,7 +147,7 @@ def test_mel_weights_of_operands_that_are_computed() -> None:
 
 def test_shapes_of_results_follow_symbolic_sizes() -> None:
     n, t = symbol("N"), symbol("T")
-    b, (x, window) = new_graph(Module(), "main", [("x", tensor(F32, n, t, 1)), ("window", tensor(F32, 400))])
+    b, (x, window) = new_main_graph(Module(), [("x", tensor(F32, n, t, 1)), ("window", tensor(F32, 400))])
     assert b(DFT(), x).type == tensor(F32, n, t, 2)
     assert b(DFT(onesided=True), x).type == tensor(F32, n, floordiv(t, 2) + 1, 2)
     assert b(DFT(length=n), x).type == tensor(F32, n, n, 2)
@@ -157,7 +156,7 @@ def test_shapes_of_results_follow_symbolic_sizes() -> None:
 
 def test_stft_is_transforms_of_frames() -> None:
     t, module = symbol("T"), Module()
-    b, (x, window) = new_graph(module, "main", [("x", tensor(F32, 2, t, 1)), ("window", tensor(F32, 6))])
+    b, (x, window) = new_main_graph(module, [("x", tensor(F32, 2, t, 1)), ("window", tensor(F32, 6))])
     made = STFT(True, 2).decompose(b, x, window)
     assert made is not None and made.type == tensor(F32, 2, floordiv(t - 6, 2) + 1, 4, 2)
     assert any(isinstance(node.op, DFT) for node in b.graph)
@@ -170,7 +169,7 @@ def test_stft_is_transforms_of_frames() -> None:
 def decomposed(op: DFT, x: Any) -> Any:
     """The result of ``op``, decomposed repeatedly until no op has a decomposition."""
     module = Module()
-    b, (value,) = new_graph(module, "main", [("x", type_of(x))])
+    b, (value,) = new_main_graph(module, [("x", type_of(x))])
     made = op.decompose(b, value)
     while made is not None and any(isinstance(node.op, DFT) for node in b.graph):
         for node in [node for node in b.graph if isinstance(node.op, DFT)]:
@@ -206,7 +205,7 @@ def test_long_onesided_transforms_are_halves(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("length, native", [(1024, True), (1 << 16, True), (4099, False), (1 << 24, False)])
 def test_transforms_that_need_large_matrices_are_not_decomposed(length: int, native: bool) -> None:
-    b, (x,) = new_graph(Module(), "main", [("x", tensor(F32, symbol("N"), length, 2))])
+    b, (x,) = new_main_graph(Module(), [("x", tensor(F32, symbol("N"), length, 2))])
     made = DFT().decompose(b, x)
     assert (made is not None) is native
     if made is not None:

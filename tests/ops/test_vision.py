@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, tensor
@@ -266,9 +266,8 @@ def test_halves_are_computed_in_f32(dtype: Any) -> None:
 
 def test_shapes_of_results_follow_symbolic_sizes() -> None:
     n, h, w, r = symbol("N"), symbol("H"), symbol("W"), symbol("R")
-    b, (x, grid, regions, images, boxes, scores, places) = new_graph(
+    b, (x, grid, regions, images, boxes, scores, places) = new_main_graph(
         Module(),
-        "main",
         [
             ("x", tensor(F32, n, 3, h, w)),
             ("grid", tensor(F32, n, w, h, 2)),

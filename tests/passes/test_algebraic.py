@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.op import Op
 from graphwright.ir.types import (
@@ -44,7 +44,7 @@ TROUBLE = np.array(
 def simplified(build: object) -> tuple[Record, list[np.ndarray], list[np.ndarray]]:
     """The result of the pass on ``build(b, x)``, and its results before and after for special values."""
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, len(TROUBLE)))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, len(TROUBLE)))])
     result = build(b, x)  # type: ignore[operator]
     b.graph.set_outputs([result])
     before = Evaluator(module, {}).graph(b.graph, [TROUBLE])
@@ -127,7 +127,7 @@ def test_chains_of_clips(
 )
 def test_chains_of_casts(have: DType, between: DType, to: DType, merges: bool) -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(have, 3))])
+    b, (x,) = new_main_graph(module, [("x", tensor(have, 3))])
     b.graph.set_outputs([b(Cast(to), b(Cast(between), x))])
     record = Record("algebraic")
     ALGEBRAIC.run(module, record)
@@ -149,7 +149,7 @@ def test_which_dtypes_hold_which(wide: DType, narrow: DType, holds: bool) -> Non
 
 def test_a_rewrite_that_needs_an_unknown_rank_leaves_the_graph_as_it_is() -> None:
     module, record, unranked = Module(), Record("algebraic"), TensorType(F16, None)
-    b, (x,) = new_graph(module, "main", [("x", unranked)])
+    b, (x,) = new_main_graph(module, [("x", unranked)])
     b.graph.set_outputs([b(Div(), x, b.const(np.array(2, np.float16)), known=[unranked])])
     assert not apply_rules(RULES, b.graph, module, record)
     assert [node.op.name for node in b.graph] == ["Constant", "Div"]

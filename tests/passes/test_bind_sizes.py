@@ -12,7 +12,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import Range, ceildiv, symbol
 from graphwright.ir.types import F32, TensorType, tensor
@@ -39,7 +39,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Options:
 def two_inputs() -> Module:
     """``z = relu(x) + y`` over x [N, 3, M] and y [K, 3, M]."""
     module = Module()
-    b, (x, y) = new_graph(module, "main", [("x", tensor(F32, N, 3, M)), ("y", tensor(F32, K, 3, M))])
+    b, (x, y) = new_main_graph(module, [("x", tensor(F32, N, 3, M)), ("y", tensor(F32, K, 3, M))])
     module.main.set_outputs([b(Add(), b(Relu(), x), y)], ["z"])
     return module
 
@@ -90,7 +90,7 @@ def test_shapes_can_be_given_again() -> None:
 
 def test_inputs_of_open_rank_take_ranges() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", TensorType(F32, None))])
+    b, (x,) = new_main_graph(module, [("x", TensorType(F32, None))])
     module.main.set_outputs([b(Neg(), x)], ["y"])
     shape_inputs(module, {"x": ("N=1..4", 3, "2..8%2")})
     assert shapes_of(module) == ["f32[N, 3, 2*x_2_2]"]
@@ -151,7 +151,7 @@ def test_ranges_decide_comparisons() -> None:
     """``where(shape(x)[0] < 32, x, -x)`` is ``x`` if N is at most 16."""
     for text, kept in (("1..16", 0), ("32..64", 0), ("1..64", 1)):
         module = Module()
-        b, (x,) = new_graph(module, "main", [("x", tensor(F32, N, 3))])
+        b, (x,) = new_main_graph(module, [("x", tensor(F32, N, 3))])
         size = b(Gather(), b(Shape(), x), b.const(np.array(0)))
         b_less = b(Less(), size, b.const(np.array(32)))
         module.main.set_outputs([b(Where(), b_less, x, b(Neg(), x))], ["y"])
@@ -165,7 +165,7 @@ def test_ranges_decide_comparisons() -> None:
 def detector() -> Module:
     """As in a text detector: 2 * ceil(H/32) rows are added to ceil(H/16) rows."""
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, symbol("H"), 3))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, symbol("H"), 3))])
     coarse, fine = (b(Slice((0,), (END,), (0,), (step,)), x) for step in (32, 16))
     module.main.set_outputs([b(Add(), b(Concat(0), coarse, coarse), fine)], ["y"])
     return module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, tensor
 from graphwright.ops.core.concat import Concat
@@ -15,7 +15,7 @@ from graphwright.passes.manager import run_passes
 def test_steps_may_be_as_large_as_an_axis() -> None:
     """A value has 10^12 such parts."""
     module, step = Module(), 10**6
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, step, step, 2))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, step, step, 2))])
     parts = [b(Slice((k, 0), (TO_THE_END, TO_THE_END), (0, 1), (step, step)), x) for k in (0, 1)]
     b.graph.set_outputs([b(Concat(2), *parts)])
     run_passes(module, CANONICALIZE_CONCATS)
@@ -24,7 +24,7 @@ def test_steps_may_be_as_large_as_an_axis() -> None:
 
 def test_slices_may_be_a_long_chain() -> None:
     module, length = Module(), 2000
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, length + 5))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, length + 5))])
     value = x
     for _ in range(length):
         value = b(Slice((1,), (TO_THE_END,), (0,), (1,)), value)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, tensor
@@ -29,7 +29,7 @@ def test_assigned_slices_are_those_of_numpy(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         positions[-1] = positions[-1] - sizes[depth - 1]  # counted from the end
     module, updated = Module(), (*counts, *sizes[depth:])
-    b, (x, y) = new_graph(module, "main", [("x", tensor(F32, *sizes)), ("y", tensor(F32, *updated))])
+    b, (x, y) = new_main_graph(module, [("x", tensor(F32, *sizes)), ("y", tensor(F32, *updated))])
     if data.draw(st.booleans()):
         columns = [
             b(Unsqueeze((-1,)), b(Expand(tuple(counts)), b.const(each.reshape(-1, *(1,) * (depth - 1 - k)))))

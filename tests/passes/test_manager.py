@@ -9,7 +9,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.errors import VerifyError
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.match import constant_array
 from graphwright.ir.types import F32, tensor
@@ -84,7 +84,7 @@ class Spoil(Pass):
 
 def test_verification_names_the_pass() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 3))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 3))])
     b.graph.set_outputs([b(Add(), x, x)])
     with pytest.raises(VerifyError, match="after spoil: "):
         run_passes(module, Spoil())
@@ -92,7 +92,7 @@ def test_verification_names_the_pass() -> None:
 
 def test_records_and_callbacks_report_each_pass() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 3))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 3))])
     one = b.const(np.ones(3), F32)
     b.graph.set_outputs([b(Add(), x, b(Add(), one, one))])
     seen: list[tuple[str, list[str]]] = []
@@ -118,7 +118,7 @@ def test_records_and_callbacks_report_each_pass() -> None:
 )
 def test_folding_keeps_to_its_budgets(limits: FoldConstants, reason: str) -> None:
     module = Module()
-    b, _ = new_graph(module, "main", [])
+    b, _ = new_main_graph(module, [])
     b.graph.set_outputs([b(Expand((1000 - k,)), b.const(np.ones(1), F32)) for k in range(2)], ["a", "b"])
     (record,) = run_passes(module, limits)
     assert op_names(module)
@@ -127,7 +127,7 @@ def test_folding_keeps_to_its_budgets(limits: FoldConstants, reason: str) -> Non
 
 def test_a_large_weight_is_transposed_in_its_own_memory() -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 2, 7))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 2, 7))])
     weight = np.arange(21, dtype=np.float32).reshape(3, 7)
     turned = b(Transpose((1, 0)), b.const(weight))
     b.graph.set_outputs([b(MatMul(), x, turned), turned], ["product", "weight"])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphwright import ops
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Op
 from graphwright.ir.symbols import Dim, Expr, substitute, symbol
@@ -203,7 +203,7 @@ def number(dim: Dim, sizes: dict[str, int]) -> int:
 @given(st.data())
 def test_propagated_elements_equal_numpys(data: st.DataObject) -> None:
     module = Module()
-    b, (x, k) = new_graph(module, "main", [("x", tensor(F32, N, 3, M)), ("k", tensor(I64, 2))])
+    b, (x, k) = new_main_graph(module, [("x", tensor(F32, N, 3, M)), ("k", tensor(I64, 2))])
     arithmetic = Arithmetic(data.draw, b, [b(Shape(), x), k])
     moves = (
         Arithmetic.binary, Arithmetic.compared, Arithmetic.joined, Arithmetic.picked, Arithmetic.sliced,
@@ -225,7 +225,7 @@ def test_propagated_elements_equal_numpys(data: st.DataObject) -> None:
 
 def _graph(*inputs: tuple[str, TensorType]) -> tuple[Module, Builder, tuple[Value, ...]]:
     module = Module()
-    b, values = new_graph(module, "main", inputs)
+    b, values = new_main_graph(module, inputs)
     return module, b, values
 
 

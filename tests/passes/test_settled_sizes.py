@@ -9,7 +9,7 @@ import pytest
 from onnx import parser
 
 import graphwright as gw
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import F32, TensorType, tensor
@@ -66,7 +66,7 @@ def test_all_sizes_are_substituted_in_one_walk(monkeypatch: pytest.MonkeyPatch) 
     """One walk per size took most of the time of MViT, which settles 340."""
     n, p, q, r = map(symbol, "npqr")
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, n))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, n))])
     found = [b(Relu(), x) for _ in range(3)]
     for value, size in zip(found, (p, q, r), strict=True):
         value.type = tensor(F32, size)

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, tensor
 from graphwright.kernels.launch import Run, SelectedNode
@@ -81,7 +81,7 @@ def test_exactly_the_conflicting_tasks_are_ordered(seed: int) -> None:
 @pytest.mark.parametrize(("count", "streams"), [(1, {0}), (2, {0, 1})])
 def test_independent_branches_get_streams_of_their_own(count: int, streams: set[int]) -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, 4))])
     left, right = b(Relu(), b(Exp(), x)), b(Exp(), b(Neg(), x))
     module.main.set_outputs([b(Add(), left, right)])
     steps = [SelectedNode(node, Run(())) for node in module.main]

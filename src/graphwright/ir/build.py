@@ -129,10 +129,12 @@ def _check_attributes(op: Op, location: str) -> None:
         raise ModelError(Diagnostic("plugin", where, defined_at(type(op)), hint)) from error
 
 
-def new_graph(
-    module: Module, name: str, inputs: Sequence[tuple[str, TensorType]]
+def new_main_graph(
+    module: Module, inputs: Sequence[tuple[str, TensorType]] = ()
 ) -> tuple[Builder, tuple[Value, ...]]:
-    """Adds a graph with named inputs to ``module``. Returns a builder at its end, and the inputs."""
-    graph = module.add_graph(Graph(name))
+    """Adds the graph ``main`` to ``module``, with named ``inputs``. Returns a builder at its end, and the
+    inputs.
+    """
+    graph = module.add_graph(Graph("main"))
     values = tuple(graph.add_input(type, name) for name, type in inputs)
     return Builder(module, graph), values

@@ -15,13 +15,14 @@ from graphwright.ir.op import Import, Importer, OnnxImporter, Op
 from graphwright.ir.types import I64
 from graphwright.ops.core.binary import Add, And, Greater, Less, Max, Min, Mul, Or, PRelu, Sub, Xor
 from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.clip import Clip
-from graphwright.ops.core.common import dtype_attribute, rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.imports import dtype_attribute
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.ranked_import import ranked

@@ -13,7 +13,7 @@ import numpy as np
 from graphwright.api import compile
 from graphwright.config import Options
 from graphwright.errors import GraphwrightError, ModelError
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module, Role, Signature
 from graphwright.ir.inference.infer import evaluate
@@ -95,7 +95,7 @@ def _run(
 def _module(sample: Sample) -> Module:
     """A module with only the op; all its operands are inputs."""
     module = Module()
-    builder, _ = new_graph(module, "main", ())
+    builder, _ = new_main_graph(module)
     graph = builder.graph
     values = [None if a is None else graph.add_input(a.type, f"x{k}") for k, a in enumerate(sample.inputs)]
     results = builder.node(sample.op, *values).outputs

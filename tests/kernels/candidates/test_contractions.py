@@ -12,7 +12,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
@@ -34,7 +34,7 @@ Build = Callable[..., Value]
 def launches(build: Build, *types: TensorType) -> tuple[int, int]:
     """The numbers of tasks and of generated kernels of a small model, whose results are checked."""
     module = Module()
-    b, values = new_graph(module, "main", [(f"x{k}", type) for k, type in enumerate(types)])
+    b, values = new_main_graph(module, [(f"x{k}", type) for k, type in enumerate(types)])
     module.main.set_outputs([build(b, *values)], ["y"])
     rng = np.random.default_rng(0)
     feeds = [rng.standard_normal([evaluate(d, {"N": 5}) for d in t.dims]).astype(np.float32) for t in types]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.types import F32, tensor
 from graphwright.kernels.candidates.epilogues import Epilogue, epilogue_of
@@ -29,8 +29,8 @@ Tail = Callable[[Builder, Value, Value, Value], Value]
 def recognized(tail: Tail, more_outputs: bool = False) -> Epilogue | None:
     module = Module()
     types = {"x": (4, 5), "w": (5, 6), "bias": (6,), "residual": (4, 6)}
-    b, (x, w, bias, residual) = new_graph(
-        module, "main", [(name, tensor(F32, *shape)) for name, shape in types.items()]
+    b, (x, w, bias, residual) = new_main_graph(
+        module, [(name, tensor(F32, *shape)) for name, shape in types.items()]
     )
     product = b(MatMul(), x, w)
     end = tail(b, product, bias, residual)

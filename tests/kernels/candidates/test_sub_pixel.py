@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, tensor
 from graphwright.kernels.candidates import registry
@@ -35,7 +35,7 @@ def alone() -> Any:
 def ran(op: ConvTranspose, x: Array, w: Array, bias: Array | None) -> tuple[Array, list[str]]:
     """The result, and the reasons why nodes run in Python."""
     module = Module()
-    b, (value,) = new_graph(module, "main", [("x", tensor(F32, *x.shape))])
+    b, (value,) = new_main_graph(module, [("x", tensor(F32, *x.shape))])
     constants = [b.const(w, F32)] + ([] if bias is None else [b.const(bias, F32)])
     module.main.set_outputs([b(op, value, *constants)], ["y"])
     reasons: list[str] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import symbol
@@ -171,7 +171,7 @@ def case(random: Random, steps: int = 10) -> Case:
     """A module of about ``steps`` nodes, a third of which the host has to run."""
     module = Module()
     inputs = [("x", TensorType(F32, (symbol("N"), COLUMNS))), ("counts", TensorType(I64, (2,)))]
-    b, (x, counts) = new_graph(module, "main", inputs)
+    b, (x, counts) = new_main_graph(module, inputs)
     growing = _Growing(b, random, counts, [x])
     for _ in range(steps):
         kinds = _HOSTED if random.random() < 0.35 else _NATIVE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphwright.compiler.partition import Kind, Partition, partition
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.symbols import symbol
@@ -30,7 +30,7 @@ N = symbol("N")
 
 def start(*types: TensorType) -> tuple[Module, Builder, tuple[Value, ...]]:
     module = Module()
-    b, values = new_graph(module, "main", [(f"x{k}", type) for k, type in enumerate(types)])
+    b, values = new_main_graph(module, [(f"x{k}", type) for k, type in enumerate(types)])
     return module, b, values
 
 

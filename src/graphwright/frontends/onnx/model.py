@@ -21,7 +21,7 @@ from graphwright.frontends.onnx.read import Source, read
 from graphwright.frontends.onnx.scope import POISON, Frame, Scope
 from graphwright.frontends.onnx.tensors import mapped_contents
 from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.constants.user_inputs import constant_for
 from graphwright.ir.default_values import OVERRIDABLE
 from graphwright.ir.graph import Module, Role, Signature
@@ -106,7 +106,7 @@ def _read_model(
     frame = Frame(opset_versions(imports))
     foreign = ForeignNodes(model.graph) if keep_foreign else None
     reader = GraphReader(module, model.functions, report, foreign)
-    builder, _ = new_graph(module, "main", ())
+    builder, _ = new_main_graph(module)
     scope = Scope(builder, frame, opened.files)
     module.metadata = {text(entry.key): text(entry.value) for entry in model.metadata_props}
     named, data = _inputs(opened, report, constants)

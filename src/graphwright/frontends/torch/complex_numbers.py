@@ -15,7 +15,7 @@ from graphwright.frontends.torch.types import Unsupported, array_from
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ops.core.binary import Mul
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.dft import DFT
 from graphwright.ops.core.slice import Slice

@@ -25,7 +25,7 @@ from graphwright.frontends.torch.source_lines import user_line
 from graphwright.frontends.torch.substitutes import substitute_inputs
 from graphwright.frontends.torch.trees import tree_from
 from graphwright.frontends.torch.types import Unsupported, array_from, dim_from, type_from
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.op import ConstRef
@@ -66,7 +66,7 @@ class _ProgramReader:
     def __init__(self, program: ExportedProgram, names: list[str]) -> None:
         """``names``: the names of the parameters of ``forward`` that are known."""
         self._program, self._names = program, names
-        self._builder, _ = new_graph(Module(), "main", ())
+        self._builder, _ = new_main_graph(Module())
         self._nodes = ComplexNodeReader(self._builder, program.graph_module)
         self._unsupported: dict[fx.Node, str] = {}
         self._states: dict[str, Value] = {}

@@ -14,7 +14,7 @@ from graphwright.frontends.torch.nodes import NodeReader, UnsupportedValue
 from graphwright.frontends.torch.numbers import UnbackedInt
 from graphwright.frontends.torch.substitutes import substitute_inputs
 from graphwright.frontends.torch.types import Unsupported, dim_from, order_in_memory, type_from
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import Dim, Expr, Range, names_in
 from graphwright.ir.types import U8, TensorType
@@ -51,7 +51,7 @@ def argument_symbols(graph: fx.Graph) -> set[str]:
 class _GraphReader:
     def __init__(self, graph: fx.Graph, owner: torch.nn.Module) -> None:
         self._graph = graph
-        self._builder, _ = new_graph(Module(), "main", ())
+        self._builder, _ = new_main_graph(Module())
         self._nodes = NodeReader(self._builder, owner)
         self._interface = Interface()
         self._unsupported: dict[fx.Node, str] = {}

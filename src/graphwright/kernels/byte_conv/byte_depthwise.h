@@ -15,7 +15,7 @@
  * rows. */
 enum form { PAIRS, QUADS, PERMUTED_ROW, PERMUTED_ROWS };
 
-/* The outputs of a vector: VL columns of one row; or, if rows have fewer columns, as many whole rows as fit. */
+/* The outputs of a vector: VL columns of one row; or as many whole rows as fit, if they are shorter. */
 struct shape {
     int64_t rows, columns;
 };

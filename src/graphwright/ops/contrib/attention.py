@@ -14,9 +14,10 @@ from graphwright.ir.types import F32, I32
 from graphwright.ops.contrib.common import added, contribute
 from graphwright.ops.core.binary import Add, And, Greater, GreaterOrEqual, Less, LessOrEqual, Mul
 from graphwright.ops.core.cast import Cast, as_dtype
-from graphwright.ops.core.common import rank_of, scalar
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked

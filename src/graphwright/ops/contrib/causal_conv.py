@@ -16,7 +16,7 @@ from graphwright.ops.contrib.common import added, contribute
 from graphwright.ops.contrib.packed_tokens import sequences
 from graphwright.ops.core.binary import Add, Less, Mul, Sub
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather

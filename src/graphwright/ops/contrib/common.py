@@ -8,7 +8,7 @@ from typing import Any
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Import, Importer, Op
 from graphwright.ops.core.binary import Add
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.transpose import Transpose
 
 DOMAIN = "com.microsoft"

@@ -26,7 +26,7 @@ from graphwright.ops.contrib.attention import (
 from graphwright.ops.contrib.common import WithInputs, contribute
 from graphwright.ops.core.binary import Add, LessOrEqual, Mul
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather

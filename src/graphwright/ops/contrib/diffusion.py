@@ -13,7 +13,7 @@ from graphwright.ops.contrib.common import WithInputs, added, channels_last, con
 from graphwright.ops.contrib.products import import_conv
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.transpose import Transpose

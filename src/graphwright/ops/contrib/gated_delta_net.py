@@ -17,10 +17,11 @@ from graphwright.ops.contrib.packed_tokens import sequences
 from graphwright.ops.control.loop import Loop
 from graphwright.ops.core.binary import Add, Less, Min, Mul
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import rank_of, scalar
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceSum

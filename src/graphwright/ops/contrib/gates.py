@@ -14,7 +14,7 @@ from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.binary import Add, Min, Mul
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.clip import Clip
-from graphwright.ops.core.common import scalar
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.split import Split

@@ -14,7 +14,7 @@ from graphwright.ir.types import U8
 from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.binary import BitwiseAnd
 from graphwright.ops.core.bit_shift import BitShift
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather

@@ -15,8 +15,8 @@ from graphwright.ops.contrib.attention import wide
 from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.binary import Add, Greater, Max
 from graphwright.ops.core.cast import Cast, as_dtype
-from graphwright.ops.core.common import scalar
 from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked

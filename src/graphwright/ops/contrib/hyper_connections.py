@@ -15,8 +15,9 @@ from graphwright.ops.contrib.attention import wide
 from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.binary import Add, Max, Mul
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import rank_of, scalar
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.div import Div
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceSum

@@ -14,11 +14,13 @@ from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.binary import Mul, Sub
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import quiet, rank_of, simple, widened
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.elimination import need_square_matrices, part, pivot
 from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.imports import simple
+from graphwright.ops.core.references import quiet, widened
 
 MAX_STEPS = 8
 """Larger matrices are not decomposed: each step of the elimination adds about a dozen nodes."""

@@ -20,13 +20,13 @@ from graphwright.ops.contrib.common import added
 from graphwright.ops.core.binary import Add, Greater, LessOrEqual, Max, Min, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.clip import Clip
-from graphwright.ops.core.common import scalar
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.gather_elements import GatherElements
 from graphwright.ops.core.identity import Identity
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.scatter_elements import ScatterElements

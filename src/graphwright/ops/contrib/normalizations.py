@@ -12,10 +12,11 @@ from graphwright.ir.types import F32, I32
 from graphwright.ops.contrib.common import DOMAIN, WithInputs, added, contribute
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import rank_of, scalar
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceMean, ReduceSum
 from graphwright.ops.core.slice import Slice

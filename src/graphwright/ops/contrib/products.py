@@ -10,9 +10,10 @@ from graphwright.ir.types import I32, U16, U32
 from graphwright.ops.contrib.common import added, contribute
 from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.cast import as_dtype
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.clip import Clip
-from graphwright.ops.core.common import rank_of, scalar
 from graphwright.ops.core.gemm import Gemm
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.transpose import Transpose

@@ -13,9 +13,9 @@ from graphwright.ops.core.binary import Add, BitwiseAnd, BitwiseOr, Mul, Sub
 from graphwright.ops.core.bit_shift import BitShift
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
-from graphwright.ops.core.common import scalar
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.div import Div
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze

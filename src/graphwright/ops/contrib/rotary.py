@@ -9,7 +9,7 @@ from graphwright.ir.op import Array, Importer
 from graphwright.ir.symbols import floordiv
 from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.binary import Add, Mul, Sub
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range

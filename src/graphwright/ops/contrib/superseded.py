@@ -14,9 +14,10 @@ from graphwright.ir.types import I64
 from graphwright.ops.contrib.common import WithInputs, contribute
 from graphwright.ops.core.binary import Mul, Sub
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import rank_of, scalar, simple
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.gather_nd import GatherND
 from graphwright.ops.core.identity import Identity
+from graphwright.ops.core.imports import scalar, simple
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked

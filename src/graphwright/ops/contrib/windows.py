@@ -10,9 +10,10 @@ from graphwright.ir.types import I64
 from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.binary import Add, Max
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import rank_of, scalar
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceSum

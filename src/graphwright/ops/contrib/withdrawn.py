@@ -16,7 +16,8 @@ from graphwright.ir.op import Import, Importer, Op
 from graphwright.ir.types import I64
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import rank_of, scalar
+from graphwright.ops.core.checks import rank_of
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.slice import Slice

@@ -28,7 +28,7 @@ from graphwright.ir.symbols import maximum, product, symbol
 from graphwright.ir.types import BOOL, F16, F32, I32, I64, STRING, U8, TensorType
 from graphwright.ops.core.binary import Or
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import NUMBERS, need_dtype, rank_of
+from graphwright.ops.core.checks import NUMBERS, need_dtype, rank_of
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceMin, Reduction, reduced_shape

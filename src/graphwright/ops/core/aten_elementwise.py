@@ -29,7 +29,7 @@ from graphwright.ops.core.binary import (
     Xor,
 )
 from graphwright.ops.core.cast import Cast, as_dtype
-from graphwright.ops.core.common import INTEGERS, UNSIGNED
+from graphwright.ops.core.checks import INTEGERS, UNSIGNED
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.mod import Mod

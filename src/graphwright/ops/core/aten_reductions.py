@@ -12,7 +12,7 @@ from graphwright.ir.symbols import Dim, maximum, product
 from graphwright.ir.types import BOOL, U8, DType
 from graphwright.ops.core.binary import Mul, Sub
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.range import scalar_of
 from graphwright.ops.core.reductions import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reduction

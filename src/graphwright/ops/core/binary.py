@@ -14,10 +14,12 @@ from graphwright.ir.symbols import Dim, Range
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.symbols import minimum as minimum_dim
 from graphwright.ir.types import BOOL, DType
-from graphwright.ops.core.common import FLOATS, INTEGERS, LOGICAL, NUMBERS, chain, like, quiet, simple
+from graphwright.ops.core.checks import FLOATS, INTEGERS, LOGICAL, NUMBERS
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.elementwise_samples import binary_samples
+from graphwright.ops.core.imports import chain, simple
 from graphwright.ops.core.pointwise import Pointwise
+from graphwright.ops.core.references import like, quiet
 
 ElementRule = Callable[[Inference, Dim, Dim], Dim | None]
 """Computes an output element from the elements of the operands, which may be symbolic; None if unknown."""

@@ -13,7 +13,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, Range, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.reshape import Reshape
 

@@ -34,9 +34,9 @@ from graphwright.ir.types import (
 from graphwright.ops.core.aten import by_overload, number
 from graphwright.ops.core.binary import Add, And, BitwiseAnd, BitwiseOr, Less, Mul, Or, Sub, Xor
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import dtype_attribute
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.imports import dtype_attribute
 from graphwright.ops.core.unary import Abs, IsNaN, Neg, Not
 from graphwright.ops.core.where import Where
 

@@ -9,9 +9,10 @@ from graphwright.ir.op import Array, InferError, Sample, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.types import I32, U8
 from graphwright.ops.core.aten import TENSOR_OR_NUMBER, elementwise
-from graphwright.ops.core.common import INTEGERS, like
+from graphwright.ops.core.checks import INTEGERS
 from graphwright.ops.core.elementwise_samples import binary_samples
 from graphwright.ops.core.pointwise import Pointwise
+from graphwright.ops.core.references import like
 
 
 @op("BitShift")

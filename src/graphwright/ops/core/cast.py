@@ -42,8 +42,10 @@ from graphwright.ir.types import (
     DType,
     TensorType,
 )
-from graphwright.ops.core.common import FLOATS, dtype_attribute, quiet
+from graphwright.ops.core.checks import FLOATS
+from graphwright.ops.core.imports import dtype_attribute
 from graphwright.ops.core.known_elements import elementwise_fact, size_fact
+from graphwright.ops.core.references import quiet
 
 _E8M0 = DTYPES["f8e8m0"]
 _LARGEST = {"f8e4m3fn": 448.0, "f8e4m3fnuz": 240.0, "f8e5m2": 57344.0, "f8e5m2fnuz": 57344.0}

@@ -16,8 +16,9 @@ from graphwright.ir.symbols import minimum as minimum_dim
 from graphwright.ir.types import F16, F32, F64, I32, I64, U8, TensorType
 from graphwright.ops.core.aten import number
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import NUMBERS, like, need_dtype, need_scalar
+from graphwright.ops.core.checks import NUMBERS, need_dtype, need_scalar
 from graphwright.ops.core.known_elements import elementwise_fact
+from graphwright.ops.core.references import like
 from graphwright.records import replace
 
 Number = int | float

@@ -15,7 +15,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, BOOL, F32, I64, STRING, TensorType
 from graphwright.ops.core.bind_size import bind_size
-from graphwright.ops.core.common import need_dtype, rank_of
+from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.non_zero import bounded_non_zero
 from graphwright.ops.core.reshape import Reshape

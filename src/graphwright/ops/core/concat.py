@@ -16,7 +16,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, symbol, total
 from graphwright.ir.types import F32, I32, I64, TensorType
-from graphwright.ops.core.common import same_dtype
+from graphwright.ops.core.checks import same_dtype
 from graphwright.ops.core.shaping import carried
 
 

@@ -29,7 +29,7 @@ from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
 from graphwright.ops.core.bind_size import bind_symbols
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import need_sizes
+from graphwright.ops.core.checks import need_sizes
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.known_elements import known_size
 from graphwright.ops.core.shaping import known_dims, known_parts

@@ -26,7 +26,8 @@ from graphwright.ir.op import (
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, STRING, TensorType
-from graphwright.ops.core.common import NUMBERS, like, need_dtype, quiet, widened
+from graphwright.ops.core.checks import NUMBERS, need_dtype
+from graphwright.ops.core.references import like, quiet, widened
 from graphwright.records import replace
 
 

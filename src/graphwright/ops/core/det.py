@@ -14,11 +14,13 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Mul, Sub
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import quiet, rank_of, simple, widened
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.elimination import need_square_matrices, part, pivot
 from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.imports import simple
+from graphwright.ops.core.references import quiet, widened
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.unary import Neg
 from graphwright.ops.core.where import Where

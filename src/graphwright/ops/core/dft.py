@@ -14,9 +14,11 @@ from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, floordiv, product, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, TensorType
 from graphwright.ops.core.cast import as_dtype, in_f32
-from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, without_trailing_none
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
+from graphwright.ops.core.imports import without_trailing_none
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.references import like, quiet
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import known_dims, known_ints, number
 from graphwright.ops.core.slice import Slice

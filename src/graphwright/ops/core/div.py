@@ -6,9 +6,11 @@ from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, Inference, op
 from graphwright.ir.symbols import Dim, floordiv, mod
-from graphwright.ops.core.common import NUMBERS, like, quiet, simple
+from graphwright.ops.core.checks import NUMBERS
 from graphwright.ops.core.elementwise_samples import binary_samples
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.pointwise import Pointwise
+from graphwright.ops.core.references import like, quiet
 
 
 @op("Div")

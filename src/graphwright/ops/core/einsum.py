@@ -14,9 +14,10 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, 
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
-from graphwright.ops.core.common import NUMBERS, like, need_dtype, quiet, rank_of, same_dtype, widened
+from graphwright.ops.core.checks import NUMBERS, need_dtype, rank_of, same_dtype
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceSum
+from graphwright.ops.core.references import like, quiet, widened
 from graphwright.ops.core.reshape import Reshape, reshaped
 from graphwright.ops.core.shaping import number
 from graphwright.ops.core.slice import Slice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphwright.ir.op import Op, Sample, arg
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, STRING, U8, DType
-from graphwright.ops.core.common import FLOATS, LOGICAL
+from graphwright.ops.core.checks import FLOATS, LOGICAL
 
 
 def unary_samples(op: Op, dtypes: frozenset[DType], fill: str = "normal") -> tuple[Sample, ...]:

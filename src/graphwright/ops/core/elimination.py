@@ -8,7 +8,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Fact, Inference
 from graphwright.ops.core.arg_reduce import ArgMax
-from graphwright.ops.core.common import FLOATS, need_dtype, rank_of
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.slice import Slice

@@ -9,8 +9,9 @@ from graphwright.ir.op import Array, Inference, Sample, Trait, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import BOOL, I64, STRING
-from graphwright.ops.core.common import LOGICAL, NUMBERS, simple
+from graphwright.ops.core.checks import LOGICAL, NUMBERS
 from graphwright.ops.core.elementwise_samples import binary_samples
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.pointwise import Pointwise
 
 

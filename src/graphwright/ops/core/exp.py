@@ -7,9 +7,11 @@ import numpy as np
 from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, Trait, op
 from graphwright.ops.core.aten import elementwise
-from graphwright.ops.core.common import FLOATS, like, quiet, simple
+from graphwright.ops.core.checks import FLOATS
 from graphwright.ops.core.elementwise_samples import unary_samples
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.pointwise import Pointwise
+from graphwright.ops.core.references import like, quiet
 
 
 @op("Exp")

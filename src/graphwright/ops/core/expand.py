@@ -13,7 +13,8 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import need_sizes, simple
+from graphwright.ops.core.checks import need_sizes
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.shaping import carried, known_dims, known_parts
 
 

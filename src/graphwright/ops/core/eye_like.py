@@ -10,7 +10,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trai
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I32, I64, DType, TensorType
-from graphwright.ops.core.common import dtype_attribute
+from graphwright.ops.core.imports import dtype_attribute
 
 
 @op("EyeLike")

@@ -15,7 +15,7 @@ from graphwright.ir.op.exporter import Export, as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import carried, known_ints
 from graphwright.ops.core.transpose import Transpose

@@ -10,7 +10,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import need_dtype, rank_of
+from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.gather import INDICES, check_bounds, exported_with_axis, require_sign
 from graphwright.ops.core.reshape import Reshape
 

@@ -14,7 +14,7 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import need_dtype, rank_of
+from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES, Gather

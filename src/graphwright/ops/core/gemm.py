@@ -16,8 +16,9 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul
-from graphwright.ops.core.common import NUMBERS, like, need_broadcast, need_dtype, quiet, same_dtype, widened
+from graphwright.ops.core.checks import NUMBERS, need_broadcast, need_dtype, same_dtype
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.references import like, quiet, widened
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import replace
 

@@ -12,8 +12,9 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.op.exporter import CannotExport, Exporter, Operand, refuse_others
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, DType, TensorType
-from graphwright.ops.core.common import NUMBERS, need_dtype, quiet
+from graphwright.ops.core.checks import NUMBERS, need_dtype
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.references import quiet
 from graphwright.ops.core.rounded_operands import product_dtype, rounded, summed, verify_precision
 
 

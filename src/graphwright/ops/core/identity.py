@@ -7,7 +7,7 @@ from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, STRING
-from graphwright.ops.core.common import simple
+from graphwright.ops.core.imports import simple
 
 
 @op("Identity")

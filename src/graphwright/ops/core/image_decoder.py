@@ -13,7 +13,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, 
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, U8, TensorType
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 
 CHANNELS = {"RGB": 3, "BGR": 3, "Grayscale": 1}
 FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")

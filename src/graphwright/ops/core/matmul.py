@@ -15,7 +15,9 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.aten_elementwise import times_number
 from graphwright.ops.core.binary import Add
-from graphwright.ops.core.common import NUMBERS, need_dtype, quiet, simple
+from graphwright.ops.core.checks import NUMBERS, need_dtype
+from graphwright.ops.core.imports import simple
+from graphwright.ops.core.references import quiet
 from graphwright.ops.core.rounded_operands import product_dtype, rounded, summed, verify_precision
 
 

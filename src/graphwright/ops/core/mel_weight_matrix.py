@@ -10,8 +10,9 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, 
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, STRING, DType, TensorType
-from graphwright.ops.core.common import FLOATS, NUMBERS, dtype_attribute, need_dtype, need_scalar
+from graphwright.ops.core.checks import FLOATS, NUMBERS, need_dtype, need_scalar
 from graphwright.ops.core.gather import INDICES
+from graphwright.ops.core.imports import dtype_attribute
 from graphwright.ops.core.shaping import known_dims, known_floats
 
 _INTEGERS = ("the number of bands", "the length of the transform", "the sample rate")

@@ -12,9 +12,11 @@ from graphwright.ir.op import Array, Inference, op
 from graphwright.ir.op.exporter import Exporter, Operand
 from graphwright.ir.symbols import Dim, maximum, mod
 from graphwright.ops.core.aten import BOTH_WAYS, TENSOR_OR_NUMBER, by_overload, elementwise
-from graphwright.ops.core.common import NUMBERS, like, quiet, with_attributes
+from graphwright.ops.core.checks import NUMBERS
 from graphwright.ops.core.elementwise_samples import binary_samples
+from graphwright.ops.core.imports import with_attributes
 from graphwright.ops.core.pointwise import Pointwise
+from graphwright.ops.core.references import like, quiet
 
 
 @op("Mod")

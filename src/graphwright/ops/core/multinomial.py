@@ -10,8 +10,10 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trai
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, DType, TensorType
-from graphwright.ops.core.common import FLOATS, dtype_attribute, need_dtype, quiet
+from graphwright.ops.core.checks import FLOATS, need_dtype
+from graphwright.ops.core.imports import dtype_attribute
 from graphwright.ops.core.random import generator, seed_of
+from graphwright.ops.core.references import quiet
 
 
 @op("Multinomial")

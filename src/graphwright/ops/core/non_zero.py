@@ -15,7 +15,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BOOL, F32, I64, TensorType
 from graphwright.ops.core.bind_size import bind_size
-from graphwright.ops.core.common import simple
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.transpose import Transpose
 
 MAX_BUFFER = 2**31

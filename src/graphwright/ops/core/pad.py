@@ -25,7 +25,8 @@ from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, minimum, symbol
 from graphwright.ir.types import F32, I64, STRING, TensorType
 from graphwright.ops.core.aten import number
-from graphwright.ops.core.common import need_sizes, rank_of, same_dtype, zero_of
+from graphwright.ops.core.checks import need_sizes, rank_of, same_dtype
+from graphwright.ops.core.references import zero_of
 from graphwright.ops.core.shaping import carried, known_dims, known_ints, new_sizes
 
 MODES = ("constant", "reflect", "edge", "wrap")

@@ -10,7 +10,7 @@ from typing import ClassVar
 from graphwright.ir.op import Fact, Inference, Op, Trait
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import DType, TensorType
-from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
+from graphwright.ops.core.checks import FLOATS, need_dtype, same_dtype
 from graphwright.ops.core.known_elements import elementwise_fact, size_fact
 
 

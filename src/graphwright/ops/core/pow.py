@@ -12,9 +12,10 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.types import F64
 from graphwright.ops.core.aten import by_overload, elementwise, number
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import NUMBERS, like, quiet
+from graphwright.ops.core.checks import NUMBERS
 from graphwright.ops.core.elementwise_samples import binary_samples
 from graphwright.ops.core.pointwise import Pointwise
+from graphwright.ops.core.references import like, quiet
 
 
 @op("Pow")

@@ -11,7 +11,8 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.binary import Less
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import FLOATS, dtype_attribute
+from graphwright.ops.core.checks import FLOATS
+from graphwright.ops.core.imports import dtype_attribute
 from graphwright.ops.core.shaping import number
 
 

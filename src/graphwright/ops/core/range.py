@@ -19,8 +19,9 @@ from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
 from graphwright.ops.core.binary import Add, Less, Max, Mul, Sub
 from graphwright.ops.core.bind_size import bind_symbol
 from graphwright.ops.core.cast import Cast, as_dtype
-from graphwright.ops.core.common import same_dtype, simple
+from graphwright.ops.core.checks import same_dtype
 from graphwright.ops.core.div import Div
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.known_elements import known_size
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import known_dims, known_floats, new_sizes, not_negative

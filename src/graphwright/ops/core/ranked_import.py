@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from graphwright.errors import UnknownRankError
-from graphwright.ir.build import Builder, new_graph
+from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.inference.infer import fact_of
@@ -110,7 +110,7 @@ class RankedImport(Op):
     ) -> tuple[Builder, tuple[Value, ...]]:
         """A graph in ``module`` with the import of the node: a builder at its end, and the outputs."""
         present = [fact for fact in operands if fact is not None]
-        builder, values = new_graph(module, "main", [(f"x{k}", f.type) for k, f in enumerate(present)])
+        builder, values = new_main_graph(module, [(f"x{k}", f.type) for k, f in enumerate(present)])
         builder.sources = (location,)
         builder.facts.update(zip(values, present, strict=True))
         given = iter(values)

@@ -10,7 +10,7 @@ from graphwright.ir.op import Array, op
 from graphwright.ir.types import F64
 from graphwright.ops.core.binary import Add, Sub
 from graphwright.ops.core.cast import as_dtype, in_f32
-from graphwright.ops.core.common import INTEGERS, like, positive_axes, quiet, rank_of, widened
+from graphwright.ops.core.checks import INTEGERS, rank_of
 from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.is_inf import IsInf
 from graphwright.ops.core.reductions import (
@@ -20,6 +20,7 @@ from graphwright.ops.core.reductions import (
     reduced_shape,
     set_onnx_and_samples,
 )
+from graphwright.ops.core.references import like, positive_axes, quiet, widened
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unary import Log
 from graphwright.ops.core.where import Where

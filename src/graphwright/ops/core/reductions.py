@@ -33,15 +33,8 @@ from graphwright.ir.op import (
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, maximum, minimum, symbol
 from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType, dtype_of
-from graphwright.ops.core.common import (
-    NUMBERS,
-    like,
-    need_dtype,
-    positive_axes,
-    quiet,
-    resolve_axes,
-    widened,
-)
+from graphwright.ops.core.checks import NUMBERS, need_dtype, resolve_axes
+from graphwright.ops.core.references import like, positive_axes, quiet, widened
 from graphwright.records import dataclass, replace
 
 

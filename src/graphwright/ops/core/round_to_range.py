@@ -12,7 +12,8 @@ from graphwright.ir.loops.nodes import Const, Scalar, apply
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, TensorType
-from graphwright.ops.core.common import need_broadcast, need_dtype, quiet, same_dtype
+from graphwright.ops.core.checks import need_broadcast, need_dtype, same_dtype
+from graphwright.ops.core.references import quiet
 
 _MOST: Final = 1 << 16
 """The largest integers of the function ``quantize``."""

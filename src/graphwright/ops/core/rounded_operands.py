@@ -10,7 +10,8 @@ import numpy as np
 
 from graphwright.ir.op import Array, Fact, Inference, InferError
 from graphwright.ir.types import BF16, F32, DType
-from graphwright.ops.core.common import need_dtype, same_dtype, widened
+from graphwright.ops.core.checks import need_dtype, same_dtype
+from graphwright.ops.core.references import widened
 
 PRECISIONS = (None, BF16)
 

@@ -25,10 +25,11 @@ from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.assign_slice import assign_slice
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
+from graphwright.ops.core.checks import need_dtype, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES, exported_with_axis, require_sign
 from graphwright.ops.core.gather_elements import check_elements, element_index
+from graphwright.ops.core.references import quiet
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.unsqueeze import Unsqueeze

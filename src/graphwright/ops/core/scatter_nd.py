@@ -12,10 +12,11 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, TensorType
-from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
+from graphwright.ops.core.checks import need_dtype, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES
 from graphwright.ops.core.gather_nd import first_new_axis, index_depth, indexed_axes, need_index_tuples
+from graphwright.ops.core.references import quiet
 from graphwright.ops.core.scatter_elements import REDUCTIONS, check_reduction, scattered, write_slices
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unsqueeze import Unsqueeze

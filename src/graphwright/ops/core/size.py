@@ -8,7 +8,7 @@ from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import simple
+from graphwright.ops.core.imports import simple
 
 
 @op("Size")

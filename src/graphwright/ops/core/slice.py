@@ -19,7 +19,7 @@ from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.binary import Add, Less, Max, Min, Mul, Sub
 from graphwright.ops.core.bind_size import bind_symbol
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import need_sizes, rank_of
+from graphwright.ops.core.checks import need_sizes, rank_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.gather import Gather

@@ -24,7 +24,8 @@ from graphwright.ir.op import (
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import positive_axes, rank_of, resolve_axes
+from graphwright.ops.core.checks import rank_of, resolve_axes
+from graphwright.ops.core.references import positive_axes
 from graphwright.ops.core.shaping import carried, known_ints
 
 

@@ -14,18 +14,12 @@ from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype, in_f32
-from graphwright.ops.core.common import (
-    FLOATS,
-    like,
-    need_dtype,
-    quiet,
-    rank_of,
-    same_dtype,
-    without_trailing_none,
-)
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of, same_dtype
 from graphwright.ops.core.dft import DFT
 from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.imports import without_trailing_none
 from graphwright.ops.core.range import Range
+from graphwright.ops.core.references import like, quiet
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import known_dims, number
 from graphwright.records import replace

@@ -13,7 +13,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F32, I32, I64, STRING, TensorType
 from graphwright.ops.core.binary import Add
-from graphwright.ops.core.common import need_dtype, rank_of, same_dtype
+from graphwright.ops.core.checks import need_dtype, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import Range

@@ -16,7 +16,8 @@ from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.bind_size import bind_symbol
-from graphwright.ops.core.common import rank_of, widened
+from graphwright.ops.core.checks import rank_of
+from graphwright.ops.core.references import widened
 from graphwright.ops.core.shaping import known_dims, number
 
 

@@ -15,7 +15,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.shaping import carried
 
 

@@ -11,7 +11,7 @@ from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Importer, I
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, STRING, TensorType
-from graphwright.ops.core.common import zero_of
+from graphwright.ops.core.references import zero_of
 from graphwright.ops.core.shaping import known_ints
 
 

@@ -16,9 +16,11 @@ from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.types import BOOL, F16, F32, DType
 from graphwright.ops.core.aten import elementwise
 from graphwright.ops.core.cast import Cast, in_wide_float
-from graphwright.ops.core.common import FLOATS, INTEGERS, LOGICAL, NUMBERS, SIGNED, like, quiet, simple
+from graphwright.ops.core.checks import FLOATS, INTEGERS, LOGICAL, NUMBERS, SIGNED
 from graphwright.ops.core.elementwise_samples import unary_samples
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.pointwise import Pointwise
+from graphwright.ops.core.references import like, quiet
 
 
 def unary(

@@ -17,13 +17,13 @@ from graphwright.ir.types import BF16, BOOL, C64, F32, I64, STRING, DType, Tenso
 from graphwright.ops.core.binary import And, Max, Or, Sub
 from graphwright.ops.core.bind_size import bind_size
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import widened
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.cumulative import CumSum
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.non_zero import bounded_non_zero
 from graphwright.ops.core.range import Range
+from graphwright.ops.core.references import widened
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.scatter_elements import ScatterElements
 from graphwright.ops.core.top_k import TopK

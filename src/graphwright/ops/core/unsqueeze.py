@@ -8,7 +8,7 @@ from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, Unknown
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.common import resolve_axes
+from graphwright.ops.core.checks import resolve_axes
 from graphwright.ops.core.shaping import carried, known_ints
 
 

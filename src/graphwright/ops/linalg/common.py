@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphwright.ir.op import Array, Fact, Inference
-from graphwright.ops.core.common import FLOATS, need_dtype, widened
+from graphwright.ops.core.checks import FLOATS, need_dtype
+from graphwright.ops.core.references import widened
 
 
 def need_matrices(at: Inference, x: Fact) -> None:

@@ -9,8 +9,9 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, I32, I64, STRING, TensorType
-from graphwright.ops.core.common import need_dtype, rank_of, simple
+from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.gather import Gather, check_bounds
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.unsqueeze import Unsqueeze
 

@@ -11,7 +11,8 @@ from graphwright.ir.loops.nodes import Const, Scalar, select
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I32, I64, STRING, DType, TensorType, dtype_of
-from graphwright.ops.core.common import like, need_dtype
+from graphwright.ops.core.checks import need_dtype
+from graphwright.ops.core.references import like
 
 DTYPES = frozenset({F32, F64, I64, I32})
 

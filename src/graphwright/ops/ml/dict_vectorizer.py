@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.types import F32, F64, I64, STRING, DType, TensorType, map_of
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.ml.post_transforms import DOMAIN
 
 

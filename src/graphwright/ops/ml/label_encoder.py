@@ -15,7 +15,7 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, F64, I16, I32, I64, STRING, TensorType
 from graphwright.ops.core.binary import LessOrEqual, Max, Sub
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import need_dtype, rank_of
+from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather

@@ -7,9 +7,9 @@ from typing import Any
 from graphwright.ir.op import Importer
 from graphwright.ir.types import F32
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import scalar
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.reductions import ReduceL1, ReduceL2, ReduceMax
 from graphwright.ops.core.where import Where
 from graphwright.ops.ml.post_transforms import DOMAIN

@@ -12,7 +12,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg,
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, STRING, TensorType
 from graphwright.ops.core.cast import Cast, as_dtype
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.ml.post_transforms import DOMAIN

@@ -9,7 +9,8 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, TensorType
-from graphwright.ops.core.common import like, need_dtype, quiet
+from graphwright.ops.core.checks import need_dtype
+from graphwright.ops.core.references import like, quiet
 
 MAX_ITERATIONS = 100
 TOLERANCE = 0.005

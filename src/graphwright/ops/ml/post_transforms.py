@@ -15,9 +15,9 @@ from graphwright.ir.types import F32, I64
 from graphwright.ops.core.arg_reduce import ArgMax
 from graphwright.ops.core.binary import Greater, LessOrEqual, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
-from graphwright.ops.core.common import scalar
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.squeeze import Squeeze

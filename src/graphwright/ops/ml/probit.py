@@ -9,7 +9,8 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I32, TensorType
-from graphwright.ops.core.common import like, need_dtype
+from graphwright.ops.core.checks import need_dtype
+from graphwright.ops.core.references import like
 
 DTYPES = frozenset({F32, F64})
 MAX_ITERATIONS = 1000

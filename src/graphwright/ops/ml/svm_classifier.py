@@ -16,8 +16,8 @@ from graphwright.ops.core.arg_reduce import ArgMax
 from graphwright.ops.core.binary import Add, Greater, GreaterOrEqual, Max, Mul
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.clip import Clip
-from graphwright.ops.core.common import scalar
 from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceMax
 from graphwright.ops.core.unary import Neg, Sigmoid

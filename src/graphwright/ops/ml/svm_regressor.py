@@ -9,8 +9,8 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
 from graphwright.ops.core.binary import Add, Greater, Max, Mul, Sub
-from graphwright.ops.core.common import scalar
 from graphwright.ops.core.exp import Exp
+from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.reductions import ReduceSumSquare

@@ -12,7 +12,8 @@ from graphwright.ir.op import Arg, Array, Fact, Importer, Inference, InferError,
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, U8, DType, TensorType
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import like, need_dtype, quiet
+from graphwright.ops.core.checks import need_dtype
+from graphwright.ops.core.references import like, quiet
 from graphwright.ops.ml.post_transforms import DOMAIN, TRANSFORMS, transformed
 from graphwright.records import dataclass
 

@@ -8,7 +8,7 @@ from typing import Any
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I64, STRING, map_of
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.ml.post_transforms import DOMAIN, class_labels
 from graphwright.ops.sequence.containers import sequence_fact
 

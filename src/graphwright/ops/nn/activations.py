@@ -14,8 +14,10 @@ from graphwright.ir.op import Array, AtenImporter, Importer, InferError, Op, Sam
 from graphwright.ir.op.exporter import Exporter, as_onnx
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import FLOATS, like, quiet, with_attributes
+from graphwright.ops.core.checks import FLOATS
+from graphwright.ops.core.imports import with_attributes
 from graphwright.ops.core.pointwise import Pointwise
+from graphwright.ops.core.references import like, quiet
 
 
 @op("LeakyRelu")

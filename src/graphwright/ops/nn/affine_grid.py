@@ -18,7 +18,7 @@ from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.binary import Add, Max, Min, Mul, Sub
 from graphwright.ops.core.bind_size import bind_symbols
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import FLOATS, need_dtype
+from graphwright.ops.core.checks import FLOATS, need_dtype
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range

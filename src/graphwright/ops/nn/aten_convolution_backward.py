@@ -8,7 +8,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import AtenImporter
 from graphwright.ir.symbols import product
 from graphwright.ops.core.aten import per_axis
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.slice import flipped

@@ -7,7 +7,7 @@ from typing import Any
 from graphwright.ir.op import AtenImport, AtenImporter
 from graphwright.ir.types import F32, U8
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.round_to_range import RoundToRange
 from graphwright.ops.nn.resize import Resize
 

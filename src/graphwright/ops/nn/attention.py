@@ -23,9 +23,10 @@ from graphwright.ir.op import (
 from graphwright.ir.symbols import Dim, evaluate, symbol
 from graphwright.ir.types import BF16, F32, F64, DType, TensorType
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import need_dtype, quiet
+from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.range import Range
+from graphwright.ops.core.references import quiet
 from graphwright.ops.core.rounded_operands import rounded, verify_precision
 from graphwright.ops.core.unary import Sqrt
 

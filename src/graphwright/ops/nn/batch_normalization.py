@@ -24,11 +24,12 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import as_dtype, in_f32
-from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.ranked_import import defer
 from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.references import like, quiet, widened
 from graphwright.ops.core.unary import Reciprocal, Sqrt
 from graphwright.ops.nn.normalization import along_channels, channels, need_channels
 

@@ -16,7 +16,7 @@ from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Tr
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, TensorType
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.conv import Conv, export_conv
 from graphwright.ops.nn.spatial import Windows, is_depthwise, windows

@@ -14,7 +14,7 @@ from graphwright.ir.symbols import Dim, floordiv, product, symbol
 from graphwright.ir.types import BF16, BOOL, C64, F16, F32, I32, I64, STRING, U8, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import NUMBERS, rank_of
+from graphwright.ops.core.checks import NUMBERS, rank_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reshape import reshaped

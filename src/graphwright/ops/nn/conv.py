@@ -30,7 +30,7 @@ from graphwright.ir.op.exporter import Exporter, as_onnx
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.aten import per_axis
-from graphwright.ops.core.common import FLOATS, need_dtype, rank_of
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.rounded_operands import product_dtype, rounded, verify_precision
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.conv_transpose import ConvTranspose

@@ -9,7 +9,7 @@ from graphwright.ir.interfaces.arithmetic import Arithmetic
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
-from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
+from graphwright.ops.core.checks import FLOATS, need_dtype, same_dtype
 from graphwright.ops.nn.spatial import Windows, accumulator, tap, windows
 
 

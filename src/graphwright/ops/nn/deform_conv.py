@@ -14,16 +14,11 @@ from graphwright.ir.symbols import Dim, floordiv, product, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import (
-    FLOATS,
-    need_dtype,
-    quiet,
-    rank_of,
-    same_dtype,
-    without_trailing_none,
-)
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of, same_dtype
+from graphwright.ops.core.imports import without_trailing_none
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.range import Range
+from graphwright.ops.core.references import quiet
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.sampling import blend, build_blend, build_taps, size_value, taps
 from graphwright.ops.core.shaping import number

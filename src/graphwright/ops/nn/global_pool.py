@@ -14,9 +14,11 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, In
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
-from graphwright.ops.core.common import FLOATS, mean_over, need_dtype, quiet, rank_of, simple
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.reductions import ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceSum
+from graphwright.ops.core.references import mean_over, quiet
 from graphwright.ops.core.unary import Abs
 from graphwright.ops.nn.interpolate import Interpolate
 from graphwright.ops.nn.spatial import accumulator, norm_of

@@ -14,8 +14,9 @@ from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, C64, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import FLOATS, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.div import Div
+from graphwright.ops.core.references import quiet, widened
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.sampling import OFFSETS, PADDINGS, blend, build_blend, build_taps, size_value, taps
 from graphwright.ops.core.slice import Slice

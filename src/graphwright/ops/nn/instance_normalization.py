@@ -26,9 +26,10 @@ from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype, in_f32
-from graphwright.ops.core.common import like, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.ranked_import import ranked
+from graphwright.ops.core.references import like, quiet, widened
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.normalization import (

@@ -7,7 +7,7 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I64, U8, TensorType
-from graphwright.ops.core.common import FLOATS, need_dtype
+from graphwright.ops.core.checks import FLOATS, need_dtype
 
 
 @op("Interpolate")

@@ -25,19 +25,11 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
-from graphwright.ops.core.common import (
-    FLOATS,
-    like,
-    mean_over,
-    need_broadcast,
-    need_dtype,
-    quiet,
-    rank_of,
-    widened,
-)
+from graphwright.ops.core.checks import FLOATS, need_broadcast, need_dtype, rank_of
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.references import like, mean_over, quiet, widened
 from graphwright.ops.core.unary import Reciprocal, Sqrt
 from graphwright.ops.nn.normalization import standardize, standardized
 

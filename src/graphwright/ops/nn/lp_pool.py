@@ -10,7 +10,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Samp
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I32, TensorType
-from graphwright.ops.core.common import FLOATS, need_dtype
+from graphwright.ops.core.checks import FLOATS, need_dtype
 from graphwright.ops.nn.spatial import POOL_ATTRIBUTES, Pool, accumulator, import_pool, norm_of, with_pad_node
 
 

@@ -16,10 +16,11 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype, in_f32
-from graphwright.ops.core.common import like, quiet, rank_of, widened
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.pow import Pow
+from graphwright.ops.core.references import like, quiet, widened
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.nn.normalization import need_channels
 

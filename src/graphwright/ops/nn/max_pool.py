@@ -12,7 +12,7 @@ from graphwright.ir.op.exporter import Exporter, as_onnx
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, I8, I64, U8, TensorType
 from graphwright.ops.core.aten import per_axis
-from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import scalar_of
 from graphwright.ops.core.squeeze import Squeeze

@@ -10,7 +10,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, 
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
-from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
+from graphwright.ops.core.checks import FLOATS, need_dtype, same_dtype
 
 
 @op("MaxRoiPool")

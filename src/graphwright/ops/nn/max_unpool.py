@@ -12,7 +12,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Unkn
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, TensorType
-from graphwright.ops.core.common import FLOATS, need_dtype, rank_of
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.scatter_elements import ScatterElements

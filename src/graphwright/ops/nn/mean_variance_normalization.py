@@ -13,19 +13,10 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import as_dtype, in_f32
-from graphwright.ops.core.common import (
-    FLOATS,
-    like,
-    mean_over,
-    need_dtype,
-    positive_axes,
-    quiet,
-    rank_of,
-    resolve_axes,
-    widened,
-)
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of, resolve_axes
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.references import like, mean_over, positive_axes, quiet, widened
 from graphwright.ops.core.unary import Sqrt
 
 EPSILON = 1e-9

@@ -15,7 +15,9 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, minimum, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.bind_size import bind_size
-from graphwright.ops.core.common import need_dtype, need_scalar, quiet, without_trailing_none
+from graphwright.ops.core.checks import need_dtype, need_scalar
+from graphwright.ops.core.imports import without_trailing_none
+from graphwright.ops.core.references import quiet
 from graphwright.ops.core.shaping import number
 
 BLOCK = 256

@@ -10,8 +10,9 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference
 from graphwright.ops.core.binary import Add, Mul, Sub
-from graphwright.ops.core.common import FLOATS, mean_over, need_dtype, widened
+from graphwright.ops.core.checks import FLOATS, need_dtype
 from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.references import mean_over, widened
 from graphwright.ops.core.unary import Reciprocal, Sqrt
 from graphwright.ops.core.unsqueeze import Unsqueeze
 

@@ -11,11 +11,11 @@ from graphwright.ir.symbols import Dim, maximum, minimum
 from graphwright.ir.types import BF16, BOOL, F16, F32, DType
 from graphwright.ops.core.binary import Add, And, Less, LessOrEqual, Mul, Sub
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import dtype_attribute
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.identity import Identity
+from graphwright.ops.core.imports import dtype_attribute
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.range import Range

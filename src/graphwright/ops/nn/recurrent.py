@@ -14,7 +14,7 @@ from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, family
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import I32, TensorType
-from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
+from graphwright.ops.core.checks import FLOATS, need_dtype, same_dtype
 from graphwright.ops.nn.spatial import accumulator
 from graphwright.records import dataclass
 

@@ -14,13 +14,14 @@ from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
 from graphwright.ops.core.binary import Add, And, GreaterOrEqual, LessOrEqual, Max, Min, Mul, Sub
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import FLOATS, need_dtype, quiet, rank_of, same_dtype, widened
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of, same_dtype
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceSum
+from graphwright.ops.core.references import quiet, widened
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.sampling import build_taps, size_value, taps
 from graphwright.ops.core.slice import Slice

@@ -19,7 +19,7 @@ from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, TensorType
 from graphwright.ops.core.binary import Mul
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.nn.conv import Conv
 
 

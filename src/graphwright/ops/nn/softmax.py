@@ -28,12 +28,13 @@ from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.arg_reduce import ArgMax
 from graphwright.ops.core.binary import Sub
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
-from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceSum
+from graphwright.ops.core.references import like, quiet, widened
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.unary import Log
 

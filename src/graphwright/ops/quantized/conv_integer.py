@@ -15,7 +15,7 @@ from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, F64, I8, I32, U8, DType, TensorType
 from graphwright.ops.core.binary import Add, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
-from graphwright.ops.core.common import need_dtype, need_scalar, rank_of
+from graphwright.ops.core.checks import need_dtype, need_scalar, rank_of
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.unary import Round
 from graphwright.ops.nn.conv import Conv

@@ -14,7 +14,9 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U16, DType, TensorType
 from graphwright.ops.core.binary import Mul, Sub
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import dtype_attribute, need_dtype, quiet, rank_of
+from graphwright.ops.core.checks import need_dtype, rank_of
+from graphwright.ops.core.imports import dtype_attribute
+from graphwright.ops.core.references import quiet
 from graphwright.ops.quantized.quantized import (
     POWERS,
     QUANTIZED,

@@ -11,11 +11,13 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, U8, TensorType
 from graphwright.ops.core.binary import Sub
+from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.core.clip import Clip
-from graphwright.ops.core.common import need_dtype, quiet, simple
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.reductions import ReduceMax, ReduceMin
+from graphwright.ops.core.references import quiet
 from graphwright.ops.core.where import Where
 from graphwright.ops.quantized.quantized import into_quantized, quantized
 

@@ -11,8 +11,9 @@ from graphwright.ir.interfaces.arithmetic import Arithmetic, product_operations
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.ir.types import BF16, F16, F32, I32, I64, U8, U32, TensorType
-from graphwright.ops.core.common import need_dtype, quiet, same_dtype
+from graphwright.ops.core.checks import need_dtype, same_dtype
 from graphwright.ops.core.grouped_matmul import GroupedMatMul
+from graphwright.ops.core.references import quiet
 from graphwright.ops.quantized.matmul_nbits import (
     WORD,
     MatMulNBits,

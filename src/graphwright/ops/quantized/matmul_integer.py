@@ -15,7 +15,8 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I8, I32, U8, DType, TensorType
 from graphwright.ops.core.binary import Sub
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import need_broadcast, need_dtype, rank_of, simple
+from graphwright.ops.core.checks import need_broadcast, need_dtype, rank_of
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.quantized.quantized import BYTES, exact_sums, is_single, sums_are_exact

@@ -25,8 +25,9 @@ from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.ir.types import BF16, F16, F32, I8, U8, U32, TensorType
 from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import need_dtype, quiet, same_dtype, widened
+from graphwright.ops.core.checks import need_dtype, same_dtype
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.references import quiet, widened
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.quantized.quantized import SCALES
 

@@ -15,8 +15,9 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F16, F32, I8, I32, U8, TensorType, dtype_of
 from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import need_dtype, need_scalar, quiet, rank_of
+from graphwright.ops.core.checks import need_dtype, need_scalar, rank_of
 from graphwright.ops.core.div import Div
+from graphwright.ops.core.references import quiet
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.nn.spatial import WINDOW_ATTRIBUTES
 from graphwright.ops.quantized.conv_integer import (

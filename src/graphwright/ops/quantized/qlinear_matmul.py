@@ -15,9 +15,11 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import DTYPES, F16, F32, I8, I32, U8, DType, TensorType, dtype_of
 from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.cast import as_dtype, in_f32
-from graphwright.ops.core.common import need_dtype, need_scalar, quiet, rank_of, same_dtype, simple
+from graphwright.ops.core.checks import need_dtype, need_scalar, rank_of, same_dtype
 from graphwright.ops.core.div import Div
+from graphwright.ops.core.imports import simple
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.references import quiet
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.quantized.matmul_integer import (
     MatMulInteger,

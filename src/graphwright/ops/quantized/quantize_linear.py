@@ -25,8 +25,10 @@ from graphwright.ir.types import (
     dtype_of,
 )
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import dtype_attribute, need_dtype, quiet, rank_of
+from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.div import Div
+from graphwright.ops.core.imports import dtype_attribute
+from graphwright.ops.core.references import quiet
 from graphwright.ops.quantized.quantized import (
     POWERS,
     QUANTIZED,

@@ -15,8 +15,9 @@ from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.ir.types import BF16, DTYPES, F16, F32, I8, I16, I32, U8, U16, DType
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
-from graphwright.ops.core.common import need_dtype, rank_of, widened
+from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.references import widened
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.round_to_range import RoundToRange, round_to_range
 from graphwright.ops.core.slice import Slice

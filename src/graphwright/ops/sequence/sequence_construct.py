@@ -8,7 +8,8 @@ from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I32, I64, STRING, sequence_of
-from graphwright.ops.core.common import same_dtype, simple
+from graphwright.ops.core.checks import same_dtype
+from graphwright.ops.core.imports import simple
 from graphwright.ops.sequence.containers import sequence_fact
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from graphwright.ir.op import Fact, Importer, Inference, Op, Sample, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.types import F32, I64, STRING, DType
-from graphwright.ops.core.common import dtype_attribute
+from graphwright.ops.core.imports import dtype_attribute
 from graphwright.ops.sequence.containers import sequence_fact
 
 

@@ -8,7 +8,7 @@ from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I32, I64, sequence_of
-from graphwright.ops.core.common import simple
+from graphwright.ops.core.imports import simple
 from graphwright.ops.sequence.containers import element_of, items_and_position, position_of, sequence_fact
 
 

@@ -12,7 +12,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg,
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, STRING, TensorType
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.core.shaping import known_ints
 from graphwright.ops.sequence.containers import Types, sequence_fact
 

@@ -19,11 +19,12 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, And, Less, LessOrEqual, Mul, Sub
 from graphwright.ops.core.cast import as_dtype
-from graphwright.ops.core.common import FLOATS, like, need_dtype, same_dtype
+from graphwright.ops.core.checks import FLOATS, need_dtype, same_dtype
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.pow import Pow
+from graphwright.ops.core.references import like
 from graphwright.ops.core.unary import (
     Abs,
     Acos,

@@ -11,8 +11,8 @@ from graphwright.ir.loops.nodes import Const, Scalar
 from graphwright.ir.op import Array, InferError, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32
-from graphwright.ops.core.common import like, quiet
 from graphwright.ops.core.pointwise import Pointwise
+from graphwright.ops.core.references import like, quiet
 
 
 def horner(x: Array, coefficients: Sequence[Any]) -> Array:

@@ -10,7 +10,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, 
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, STRING, U32, U64, TensorType
 from graphwright.ops.contrib.common import contribute
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 
 DTYPES = frozenset({I32, I64, U32, U64, F32, F64, STRING})
 MAX_SEED = 2**32 - 1

@@ -8,7 +8,8 @@ from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, STRING, TensorType
-from graphwright.ops.core.common import need_dtype, simple
+from graphwright.ops.core.checks import need_dtype
+from graphwright.ops.core.imports import simple
 
 _JOIN = np.frompyfunc(lambda a, b: f"{a}{b}", 2, 1)
 

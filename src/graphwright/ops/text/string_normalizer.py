@@ -11,7 +11,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, 
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, maximum, symbol
 from graphwright.ir.types import F32, STRING, TensorType
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 
 CASES: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
 _SPECIAL_CASING = ("az", "lt", "tr")

@@ -13,7 +13,7 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I32, I64, STRING, TensorType
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 
 MODES = ("TF", "IDF", "TFIDF")
 _Grams = dict[tuple[Any, ...], list[int]]

@@ -11,7 +11,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, 
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, STRING, TensorType
 from graphwright.ops.contrib.common import contribute
-from graphwright.ops.core.common import need_dtype
+from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.text.patterns import compiled
 
 _START, _END = "\x02", "\x03"

@@ -130,8 +130,8 @@ static void advance(int64_t *order, int64_t from, int64_t to) {
     order[to] = item;
 }
 
-/* The position in `order` of a buffer that determines the size of the arena: the one that ends where the arena
-   ends, or one that conflicts with it. */
+/* The position in `order` of a buffer that determines the size of the arena: the one that ends where the
+   arena ends, or one that conflicts with it. */
 static int64_t blocking(const placing *p, const int64_t *order, const int64_t *offsets, int64_t arena,
                         uint64_t *state) {
     int64_t top = -1;

@@ -68,8 +68,8 @@ void gw_poison_before(gw_poison *s, int64_t task) {
     }
 }
 
-/* Counts the uses of the task's buffers whose uses are all in the loop `home`, and fills those that it was the
-   last to use. */
+/* Counts the uses of the task's buffers whose uses are all in the loop `home`, and fills those that it was
+   the last to use. */
 static void leave(gw_poison *s, int64_t task, int64_t home) {
     const gw_task *t = &s->program->tasks[task];
     for (int64_t i = 0; i < t->operand_count; i++) {

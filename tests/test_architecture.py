@@ -27,6 +27,7 @@ IMPORTS_BY_NAME = {
     "kernels/candidates/registry.py": "all modules of a package",
     "kernels/library/write.py": "all modules of a package, by the build",
     "onnxruntime/install.py": "the module that takes another's place",
+    "onnxruntime/installed.py": "modules of an installed package, under their own names",
     "ops/__init__.py": "all modules of a package",
     "plugin_loading.py": "users' modules",
     "targets/registry.py": "all folders of a package",

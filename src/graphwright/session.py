@@ -16,22 +16,11 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic, OptionError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array
-from graphwright.ir.dtypes import DType
+from graphwright.ir.dtypes import ONNX_NAMES, DType
 from graphwright.loading import Key
 from graphwright.records import dataclass, field, replace
 from graphwright.runtime.model import Model
 from graphwright.support.file_kinds import HEAD, is_package
-
-_TYPES: Final = {
-    "f16": "float16", "f32": "float", "f64": "double", "c64": "complex64", "c128": "complex128",
-    "i2": "int2", "i4": "int4", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
-    "u2": "uint2", "u4": "uint4", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
-    "bf16": "bfloat16", "f4e2m1": "float4e2m1", "f6e2m3": "float6e2m3", "f6e3m2": "float6e3m2",
-    "f8e8m0": "float8e8m0", "f8e4m3fn": "float8e4m3fn",
-    "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2": "float8e5m2", "f8e5m2fnuz": "float8e5m2fnuz",
-}  # fmt: skip
-"""ONNX Runtime's names of the element types, by graphwright's names."""
-
 
 EXTERNAL_DATA: Final = "session.model_external_initializers_file_folder_path"
 """ONNX Runtime's entry for the option ``external_data``."""
@@ -167,13 +156,13 @@ def _head(path: Path) -> bytes:
 
 
 def _node_arg(spec: TensorSpec) -> NodeArg:
-    return NodeArg(spec.name, type_text(spec.dtype), list(spec.shape or ()))
+    return NodeArg(spec.name, ort_type_text(spec.dtype), list(spec.shape or ()))
 
 
-def type_text(dtype: DType) -> str:
+def ort_type_text(dtype: DType) -> str:
     """ONNX Runtime's text of a type, such as ``tensor(float)`` or ``map(int64,tensor(float))``."""
     if dtype.element is not None and dtype.key is not None:
-        return f"map({_TYPES.get(dtype.key.name, dtype.key.name)},{type_text(dtype.element)})"
+        return f"map({ONNX_NAMES[dtype.key.name]},{ort_type_text(dtype.element)})"
     if dtype.element is None:
-        return f"tensor({_TYPES.get(dtype.name, dtype.name)})"
-    return f"{'seq' if dtype.kind == 'sequence' else dtype.kind}({type_text(dtype.element)})"
+        return f"tensor({ONNX_NAMES[dtype.name]})"
+    return f"{'seq' if dtype.kind == 'sequence' else dtype.kind}({ort_type_text(dtype.element)})"

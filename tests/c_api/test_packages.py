@@ -95,7 +95,7 @@ def test_files_that_are_no_packages(tmp_path: Path) -> None:
             assert refused(content)[0] == "package"
 
 
-def test_truncated_packages(package: Path) -> None:
+def test_truncated_packages_are_rejected(package: Path) -> None:
     whole = package.read_bytes()
     for size in {*range(0, len(whole), 997), *range(len(whole) - 80, len(whole))}:
         if size:

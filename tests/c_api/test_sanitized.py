@@ -52,7 +52,7 @@ def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return Sanitized(tmp_path_factory.mktemp(request.param), request.param, runtime)
 
 
-def test_eight_threads(sanitized: Sanitized, package: Path, tmp_path: Path) -> None:
+def test_eight_threads_get_the_same_scores(sanitized: Sanitized, package: Path, tmp_path: Path) -> None:
     x = rows(COUNT)
     x.tofile(tmp_path / "x.bin")
     with Model(package) as model:
@@ -63,7 +63,7 @@ def test_eight_threads(sanitized: Sanitized, package: Path, tmp_path: Path) -> N
     assert sanitized.run(HERE / "threads.c", given) == b"ok\n"
 
 
-def test_examples(sanitized: Sanitized, package: Path, tmp_path: Path) -> None:
+def test_examples_give_the_expected_scores(sanitized: Sanitized, package: Path, tmp_path: Path) -> None:
     x = rows(COUNT)
     x.tofile(tmp_path / "x.bin")
     out = sanitized.run(EXAMPLES / "classify.c", [package, tmp_path / "x.bin", f"{COUNT},{FEATURES}", 3, 2])
@@ -78,7 +78,7 @@ def standalone_output(content: bytes) -> np.ndarray[Any, Any]:
     return np.frombuffer(content, np.float32).reshape(-1, CLASSES)
 
 
-def test_standalone_libraries(sanitized: Sanitized, tmp_path: Path) -> None:
+def test_standalone_libraries_give_the_expected_scores(sanitized: Sanitized, tmp_path: Path) -> None:
     """The file starts with the interface library, which has no SONAME here."""
     parts = Standalone(classifier().compile().package).parts()
     for name in ("libone.so", "libtwo.so"):
@@ -109,7 +109,7 @@ def check_damage(sanitized: Sanitized) -> None:
         assert done.returncode in (0, 1) and b"Sanitizer" not in done.stderr, done.stderr.decode()
 
 
-def test_damaged_packages(sanitized: Sanitized, tmp_path: Path) -> None:
+def test_damaged_packages_run_or_are_rejected(sanitized: Sanitized, tmp_path: Path) -> None:
     """The cases are some of those of ``python -m tests.c_api.hostile``."""
     if sanitized.name == "thread":  # one thread opens them
         return

@@ -144,7 +144,7 @@ def test_loading_says_what_it_is(tmp_path: Path) -> None:
         gw.load(ort_bytes(labels(), tmp_path))
 
 
-def test_damaged_files(tmp_path: Path) -> None:
+def test_damaged_files_are_rejected(tmp_path: Path) -> None:
     """Each cut and each changed byte is an error of the model, or has no effect on reading it."""
     data = ort_bytes(labels(), tmp_path)
     for size in range(8, len(data), 37):

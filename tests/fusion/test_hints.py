@@ -117,7 +117,7 @@ def test_all_hints_that_cannot_be_obeyed_are_one_error() -> None:
     assert [each.where for each in error.value.diagnostics] == ["a and e", "b and c"]
 
 
-def test_contradictory_hints() -> None:
+def test_contradictory_hints_are_an_error() -> None:
     module = hinted(CHAIN, a="g", b="never")
     module.main.outputs[0].producer.sources = ("d", "a", "b")  # type: ignore[union-attr]
     with pytest.raises(ModelError, match="became one op but have the hints 'g' and 'never'") as error:

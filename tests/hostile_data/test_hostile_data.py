@@ -24,7 +24,7 @@ def test_cases_have_names_of_their_own() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_hostile_numbers(batch: int) -> None:
+def test_kernels_survive_hostile_numbers(batch: int) -> None:
     """Static and dynamic sizes alternate from case to case."""
     check([named(case, k % 2 == 1) for k, case in enumerate(CASES)][batch::BATCHES])
 

@@ -73,7 +73,7 @@ def test_patterns_can_restrict_constants(graph: tuple[Module, Builder, list[Valu
     assert match(P(ToyAdd, X, negative), root(b(ToyAdd(), x, b.const(np.float32(-1)))), module) is not None
 
 
-def test_optional_operands(graph: tuple[Module, Builder, list[Value]]) -> None:
+def test_optional_operands_match_with_and_without_a_value(graph: tuple[Module, Builder, list[Value]]) -> None:
     module, b, (x, y) = graph
     pattern = P(ToyScale, X, BIAS)
     for operands, expected in (((x,), None), ((x, None), None), ((x, y), y)):

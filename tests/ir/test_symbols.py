@@ -146,7 +146,7 @@ def test_refuted_equalities_never_hold(a: Dim, b: Dim, sizes: dict[str, int]) ->
         (product((2, N, 3)), "6*N"),
     ],
 )
-def test_canonical_forms(dim: Dim, text: str) -> None:
+def test_equal_dims_are_printed_in_one_form(dim: Dim, text: str) -> None:
     assert str(dim) == text
 
 

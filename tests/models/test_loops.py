@@ -106,7 +106,7 @@ def decoder(most: int, tokens: int, width: int, end: int) -> Any:
     return model([loop], [info("first", (1,), np.int64), info("h0", (1, width))], ["decoded"], constants)
 
 
-def test_greedy_decoding() -> None:
+def test_greedy_decoding_is_one_native_loop() -> None:
     proto = decoder(20, 40, 24, end=7)
     made = native(proto)
     assert len(loops_of(made)) == 1

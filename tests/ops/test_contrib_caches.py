@@ -54,7 +54,7 @@ def compare(feeds: list[Array | None], counts: list[int], **attributes: Any) -> 
 @pytest.mark.parametrize("rotary", [0, 1])
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("bits", [8, 4])
-def test_quantized_caches(bits: int, per_channel: bool, rotary: int) -> None:
+def test_quantized_caches_agree_with_onnxruntime(bits: int, per_channel: bool, rotary: int) -> None:
     scales, attributes = quantization(bits, per_channel)
     for batch, past, new in ((1, 3, 1), (2, 0, 3), (2, 2, 1), (1, 4, 3)):
         feeds = feeds_of(batch, past, past, new, bits)

@@ -48,7 +48,7 @@ def test_a_token_is_written_into_the_buffers(beams: bool, mask: bool) -> None:
 
 
 @pytest.mark.parametrize("mask", [False, True])
-def test_biases(mask: bool) -> None:
+def test_biases_agree_with_onnxruntime(mask: bool) -> None:
     attend(feeds(mask=mask, bias=True, projection=True), mask_filter_value=-1.0)
 
 
@@ -60,7 +60,7 @@ def test_keys_and_values_of_an_encoder(projection: bool) -> None:
     attend(given, ("y",))
 
 
-def test_16_bits() -> None:
+def test_16_bit_floats_agree_with_onnxruntime() -> None:
     given = [a.astype(np.float16) if a is not None and a.dtype == np.float32 else a for a in feeds(bias=True)]
     attend(given, tolerance=4e-3)
 

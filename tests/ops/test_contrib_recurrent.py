@@ -40,7 +40,7 @@ def compare_delta(feeds: list[Array | None], rule: str = "gated_delta", **attrib
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_gated_delta_net(rule: str) -> None:
+def test_gated_delta_net_agrees_with_onnxruntime(rule: str) -> None:
     compare_delta(operands(rule), rule)
     compare_delta(operands(rule, (BATCH, TOKENS), state=None), rule, scale=0.3)
 
@@ -104,7 +104,7 @@ def test_unsupported_delta_nets_are_refused() -> None:
 @pytest.mark.parametrize("past", [False, True])
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize("tokens", [1, 5])
-def test_causal_convolutions(tokens: int, dilation: int, past: bool) -> None:
+def test_causal_convolutions_agree_with_onnxruntime(tokens: int, dilation: int, past: bool) -> None:
     given = {"dilation": dilation, "activation": "swish"}
     kept = 3 * dilation
     feeds = [normal(2, 4, tokens), normal(4, 1, 4), normal(4)]
@@ -163,7 +163,7 @@ def test_gates_of_all_features_of_flat_streams() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_engram_gates(dtype: Any) -> None:
+def test_engram_gates_agree_with_onnxruntime(dtype: Any) -> None:
     tolerance = 2e-5 if dtype == np.float32 else 4e-3
     sizes = ((2, 4, 3, 5), (2, 4, 3, 5), (2, 4, 5), (3, 5), (3, 5), (3, 5))
     feeds = [normal(*shape, dtype=dtype) for shape in sizes]

@@ -30,7 +30,7 @@ def test_routers_of_16_bits() -> None:
     compare("MoEGroupRouter", feeds, tolerance=4e-3, **settings(4, 2, 2))
 
 
-def test_all_scores() -> None:
+def test_scores_of_all_experts_agree_with_onnxruntime() -> None:
     compare("MoEGroupRouter", [normal(5, 8), normal(8)], FULL, **settings())
     projected = [normal(5, 256) / 16, normal(8), normal(8, 256)]
     compare("MoEGroupRouter", projected, FULL, tolerance=1e-4, **settings())

@@ -218,7 +218,7 @@ def test_causal_convolutions_with_a_state(activation: str, past: bool) -> None:
 
 
 @pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
-def test_linear_attention(rule: str) -> None:
+def test_linear_attention_agrees_with_onnxruntime(rule: str) -> None:
     batch, length, heads, kept, width = 2, 5, 4, 2, 4
     q, k, v = (normal(batch, length, n * width) / 2 for n in (heads, kept, kept))
     decay = gate(batch, length, kept) if "gated" in rule else None

@@ -23,7 +23,7 @@ def orthonormal(columns: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("full", [False, True])
-def test_qr(shape: tuple[int, ...], full: bool) -> None:
+def test_qr_factors_multiply_to_the_matrix(shape: tuple[int, ...], full: bool) -> None:
     x = matrices(*shape)
     q, r = QR(full=full).reference(x)
     assert orthonormal(q)
@@ -32,7 +32,7 @@ def test_qr(shape: tuple[int, ...], full: bool) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_svd(shape: tuple[int, ...]) -> None:
+def test_svd_factors_multiply_to_the_matrix(shape: tuple[int, ...]) -> None:
     x = matrices(*shape)
     u, s, v = SVD().reference(x)
     assert orthonormal(u)
@@ -53,7 +53,7 @@ def test_eigh_reads_one_triangle(upper: bool) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_lu(shape: tuple[int, ...]) -> None:
+def test_lu_factors_multiply_to_the_matrix(shape: tuple[int, ...]) -> None:
     x = matrices(*shape)
     factors, pivots = LU().reference(x)
     inner = min(shape[-2:])

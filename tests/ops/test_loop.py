@@ -236,7 +236,7 @@ def test_a_body_reads_outer_values_and_the_iteration_number() -> None:
     np.testing.assert_allclose(y, h + rows.sum(0), rtol=1e-5)
 
 
-def test_nested_loops() -> None:
+def test_loops_run_inside_loops() -> None:
     inner = body(
         [node("Identity", "on2", "go2"), node("Add", "k x", "k2")],
         [info("j", (), np.int64), info("on2", (), bool), info("k", (2,))],

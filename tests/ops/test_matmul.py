@@ -67,7 +67,7 @@ def test_f16_products_are_summed_in_f32() -> None:
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
 @pytest.mark.parametrize("c", [None, (), (5,), (3, 1), (3, 5)])
-def test_gemm(trans_a: bool, trans_b: bool, c: tuple[int, ...] | None) -> None:
+def test_gemm_scales_the_product_and_adds_c(trans_a: bool, trans_b: bool, c: tuple[int, ...] | None) -> None:
     a, b = normal(*((4, 3) if trans_a else (3, 4))), normal(*((5, 4) if trans_b else (4, 5)))
     inputs = [a, b] if c is None else [a, b, normal(*c)]
     expected = 0.5 * product(a.T if trans_a else a, b.T if trans_b else b) + (

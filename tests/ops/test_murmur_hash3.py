@@ -50,7 +50,7 @@ def test_hashes_are_those_of_onnx_runtime(dtype: int, attributes: dict[str, int]
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_published_hashes() -> None:
+def test_hashes_are_the_published_ones() -> None:
     """Of the texts in the article about MurmurHash in Wikipedia."""
     texts = np.array(["", "test", "Hello, world!", "The quick brown fox jumps over the lazy dog"], object)
     (found,) = gw.compile(model(TensorProto.STRING, 1))(texts)

@@ -79,7 +79,7 @@ def test_dequantizing_is_that_of_onnx_runtime(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("opset", [10, 13, 19])
-def test_early_opsets(opset: int) -> None:
+def test_early_opsets_of_quantization_are_imported(opset: int) -> None:
     check("QuantizeLinear", [HALVES, np.float32(0.5)], opset=opset)
     check("QuantizeLinear", [HALVES, np.float32(0.5), np.int8(-3)], opset=opset)
     check("DequantizeLinear", [integers(0, np.int8, 7), np.float32(0.5), np.int8(-3)], opset=opset)

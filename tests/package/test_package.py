@@ -187,7 +187,7 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("change", MANIFESTS.values(), ids=MANIFESTS)
-def test_malformed_manifests(
+def test_malformed_manifests_are_rejected(
     package_path: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object]
 ) -> None:
     manifest = manifest_of(package_path)

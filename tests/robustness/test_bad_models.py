@@ -74,7 +74,7 @@ def small() -> bytes:
 
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.7, 0.95])
-def test_truncated_files(tmp_path: Path, share: float) -> None:
+def test_truncated_files_are_rejected(tmp_path: Path, share: float) -> None:
     file = tmp_path / "short.onnx"
     data = cases.model([cases.node("Add", "x w", "y")], [cases.tensor("w", np.ones((64, 4), np.float32))])
     file.write_bytes(data[: int(share * len(data))])

@@ -15,7 +15,8 @@ from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.unary import Relu
 from graphwright.ops.nn.softmax import Softmax
-from graphwright.runtime.description import MOST_ROWS, bytes_text
+from graphwright.runtime.description import MOST_ROWS
+from graphwright.support.units import bytes_text
 from tests.onnx_models import onnx_model
 
 HOSTILE = "<script>alert('x')</script>\x1b[31m&\""

@@ -124,7 +124,9 @@ def test_bfloat16_survives_a_file(tmp_path: Path) -> None:
         ([1.0], [1.0, 1.0], np.inf),
     ],
 )
-def test_distances(got: list[float], wanted: list[float], most: float) -> None:
+def test_distance_is_relative_to_the_greatest_magnitude(
+    got: list[float], wanted: list[float], most: float
+) -> None:
     assert distance(np.array(got, np.float32), np.array(wanted)).most == pytest.approx(most)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.memory.timeline import PlacedBuffer
-from graphwright.tools.reports.memory_advice import sources_text
+from graphwright.tools.reports.memory_advice import short_sources
 from graphwright.tools.reports.memory_html import scopes_of
 
 from .support import HOSTILE, graphwright, write_model
@@ -140,8 +140,8 @@ def test_scopes_are_as_fine_as_colors_allow(names: list[str], scopes: list[str])
 
 
 def test_source_nodes_in_few_words() -> None:
-    assert sources_text(["Conv_0 + Relu_1, Conv_2"]) == "Conv_0 and 2 others"
-    assert sources_text(["Conv_0", "Conv_0"]) == "Conv_0" and sources_text([]) == ""
+    assert short_sources(["Conv_0 + Relu_1, Conv_2"]) == "Conv_0 and 2 others"
+    assert short_sources(["Conv_0", "Conv_0"]) == "Conv_0" and short_sources([]) == ""
 
 
 def test_the_page_has_all_keys(package: Path) -> None:

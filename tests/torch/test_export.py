@@ -467,7 +467,7 @@ def test_damaged_programs_have_one_error(tmp_path: Path, caplog: pytest.LogCaptu
     ],
     ids=str,
 )
-def test_recurrent_layers(layer: Any, states: int) -> None:
+def test_exported_recurrent_layers_give_what_pytorch_gives(layer: Any, states: int) -> None:
     if isinstance(layer, nn.LSTM) and torch.__version__ < (2, 13):
         pytest.skip("PyTorch 2.12 states wrong shapes for the states of an exported LSTM")
     layer = layer.eval()
@@ -524,7 +524,7 @@ class Factored(nn.Module):
         return root, (u * s[..., None, :]) @ h, q @ r, p @ lower @ upper, w, s, inverse
 
 
-def test_factorizations() -> None:
+def test_exported_factorizations_give_what_pytorch_gives() -> None:
     """Under torch.compile, PyTorch computes them."""
     torch.manual_seed(0)
     model = gw.compile(Factored(), (torch.randn(3, 4, 6),), dynamic_shapes={"x": {0: Dim.AUTO}})
@@ -533,7 +533,7 @@ def test_factorizations() -> None:
         close(model(x), Factored()(x), rtol=1e-3)
 
 
-def test_distinct_rows() -> None:
+def test_exported_unique_gives_the_rows_of_pytorch() -> None:
     x = torch.randint(0, 2, (12, 3))
     distinct = Applies(lambda x: torch.unique(x, dim=0, return_inverse=True, return_counts=True))
     close(gw.compile(distinct, (x,))(x), torch.unique(x, dim=0, return_inverse=True, return_counts=True))

@@ -25,7 +25,7 @@ class Small(nn.Module):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_weights(dtype: torch.dtype) -> None:
+def test_weights_of_8_bits_give_what_eager_mode_gives(dtype: torch.dtype) -> None:
     module, x = Small(dtype).eval(), torch.randn(3, 40)
     with torch.no_grad():
         expected, run = module(x), compiled(module)

@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_equal_pytorch(name: str) -> None:
+def test_results_equal_those_of_pytorch(name: str) -> None:
     function, make = CASES[name]
     given = make()
     expected_given = copy.deepcopy(given)
@@ -354,7 +354,7 @@ def test_gradients_of_arguments() -> None:
         assert not run(x).requires_grad
 
 
-def test_nested_compilation() -> None:
+def test_compiled_functions_call_compiled_functions() -> None:
     inner, x = compiled(lambda x: x.sin() + 1), torch.randn(4)
     close(compiled(lambda x: inner(x) * 2)(x), (x.sin() + 1) * 2)
 

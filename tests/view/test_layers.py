@@ -49,7 +49,7 @@ SEEDS, COUNTS, DENSITIES = st.integers(0, 2**32), st.integers(1, 30), st.sampled
 
 @settings(deadline=None)
 @given(SEEDS, COUNTS, DENSITIES)
-def test_acyclic_graphs(seed: int, count: int, density: float) -> None:
+def test_producers_of_acyclic_graphs_are_above_their_readers(seed: int, count: int, density: float) -> None:
     sizes, edges = random_graph(seed, count, density, circles=False)
     made = draw(sizes, edges)
     check(made, sizes, edges)

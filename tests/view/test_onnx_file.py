@@ -73,7 +73,7 @@ def test_tasks_name_their_kernels_and_times(tmp_path: Path) -> None:
         assert known["graphwright.kernel"] and int(known["graphwright.predicted_ns"]) > 0
 
 
-def test_hostile_names(tmp_path: Path) -> None:
+def test_hostile_names_become_valid_op_types(tmp_path: Path) -> None:
     made = written(hostile(), tmp_path, "imported")
     assert len(made.graph.node) == 2 and all(node.op_type.isidentifier() for node in made.graph.node)
 

@@ -25,8 +25,8 @@ from graphwright.memory.step_order import least_memory_steps
 from graphwright.memory.storage import Weights, assign_storage
 from graphwright.memory.timeline import PlacedBuffer, Timeline, planned_sizes, timeline
 from graphwright.records import dataclass
-from graphwright.runtime.description import bytes_text
 from graphwright.support.spelling import counted
+from graphwright.support.units import bytes_text
 
 WORK_SHARE: Final = 8
 """Rematerialization may add at most 1/WORK_SHARE of the predicted time."""

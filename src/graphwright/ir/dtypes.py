@@ -97,6 +97,16 @@ HALVES = frozenset({F16, BF16})
 C64, C128 = DType("c64", "complex", 64), DType("c128", "complex", 128)
 STRING = DType("string", "string", 0)
 
+ONNX_NAMES = {
+    "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8",
+    "u16": "uint16", "u32": "uint32", "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float",
+    "f64": "double", "c64": "complex64", "c128": "complex128", "string": "string", "i4": "int4",
+    "u4": "uint4", "i2": "int2", "u2": "uint2", "f8e4m3fn": "float8e4m3fn", "f8e4m3fnuz": "float8e4m3fnuz",
+    "f8e5m2": "float8e5m2", "f8e5m2fnuz": "float8e5m2fnuz", "f8e8m0": "float8e8m0", "f4e2m1": "float4e2m1",
+    "f6e2m3": "float6e2m3", "f6e3m2": "float6e3m2",
+}  # fmt: skip
+"""The names of the element types in ONNX, by graphwright's names."""
+
 DTYPES: dict[str, DType] = {
     dtype.name: dtype
     for dtype in (

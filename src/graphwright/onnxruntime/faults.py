@@ -8,7 +8,7 @@ from typing import Any
 from graphwright.ir.arrays import np
 from graphwright.ir.dtypes import dtype_of
 from graphwright.onnxruntime.signature import NodeArg, Signature
-from graphwright.session import type_text
+from graphwright.session import ort_type_text
 
 _REMEDY = "Please fix either the inputs/outputs or the model."
 
@@ -52,6 +52,6 @@ def _type_of(array: Any) -> str:
     if array.dtype.kind in "OSU":
         return ""
     try:
-        return type_text(dtype_of(array))
+        return ort_type_text(dtype_of(array))
     except TypeError:
         return ""

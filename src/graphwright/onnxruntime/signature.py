@@ -12,7 +12,7 @@ from graphwright.frontends.onnx.types import dtype_of_proto
 from graphwright.ir.names import identifier
 from graphwright.records import dataclass, field
 from graphwright.runtime.model import Model
-from graphwright.session import type_text
+from graphwright.session import ort_type_text
 
 _NO_VERSION = 2**63 - 1
 """ONNX Runtime's version of a model whose file has none."""
@@ -81,7 +81,7 @@ def of_package(model: Model) -> Signature:
 def of_file(model: Model, proto: onnx.ModelProto) -> Signature:
     """The signature of a model that was compiled from ``proto``, with the names that it has for sizes."""
     declared = {info.name: _declared(info) for info in (*proto.graph.input, *proto.graph.output)}
-    inputs = [NodeArg(s.name, type_text(s.dtype), declared.get(s.name) or []) for s in model.inputs]
+    inputs = [NodeArg(s.name, ort_type_text(s.dtype), declared.get(s.name) or []) for s in model.inputs]
     names: dict[str, Size] = {}
     for spec, arg in zip(model.inputs, inputs, strict=True):
         names |= zip(map(str, spec.shape or ()), arg.shape, strict=False)
@@ -128,7 +128,7 @@ def defaults_of(proto: onnx.ModelProto) -> set[str]:
 def _overridable(proto: onnx.ModelProto) -> list[NodeArg]:
     names = defaults_of(proto)
     infos = [info for info in proto.graph.input if info.name in names]
-    return [NodeArg(i.name, type_text(dtype_of_proto(i.type)), _declared(i) or []) for i in infos]
+    return [NodeArg(i.name, ort_type_text(dtype_of_proto(i.type)), _declared(i) or []) for i in infos]
 
 
 def _arg(spec: TensorSpec, names: Mapping[str, Size], declared: Sequence[Size] | None) -> NodeArg:
@@ -136,12 +136,12 @@ def _arg(spec: TensorSpec, names: Mapping[str, Size], declared: Sequence[Size] |
     else the name in ``names``, which has those of the sizes of inputs.
     """
     if spec.shape is None:
-        return NodeArg(spec.name, type_text(spec.dtype), list(declared or ()))
+        return NodeArg(spec.name, ort_type_text(spec.dtype), list(declared or ()))
     shape: Sequence[int | str] = spec.shape
     if declared is None or len(declared) != len(shape):
         declared = [names.get(str(size)) for size in shape]
     sizes = [size if isinstance(size, int) else said for size, said in zip(shape, declared, strict=True)]
-    return NodeArg(spec.name, type_text(spec.dtype), sizes)
+    return NodeArg(spec.name, ort_type_text(spec.dtype), sizes)
 
 
 def _declared(info: onnx.ValueInfoProto) -> list[Size] | None:

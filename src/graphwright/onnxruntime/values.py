@@ -12,7 +12,7 @@ from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING, DType, dtype_of, optional_of
 from graphwright.onnxruntime.devices import require_cpu
 from graphwright.runtime.feeds.conversion import narrow_float_capsule, narrow_float_view
-from graphwright.session import type_text
+from graphwright.session import ort_type_text
 
 _CPU_IN_DLPACK = (1, 0)
 """Kind and number of the device, in DLPack's numbers."""
@@ -147,7 +147,7 @@ class OrtValue:
 
     def data_type(self) -> str:
         """Its type, such as ``tensor(float)``."""
-        return type_text(self._dtype)
+        return ort_type_text(self._dtype)
 
     def element_type(self) -> int:
         """The number of its element type in TensorProto."""

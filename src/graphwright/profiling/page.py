@@ -11,10 +11,10 @@ from graphwright.profiling.facts import TaskFacts, facts_of
 from graphwright.profiling.rows import GROUPS, rows_of, sorted_rows
 from graphwright.profiling.table import html_rows, summary
 from graphwright.profiling.totals import totals_of
-from graphwright.runtime.description import duration_text
 from graphwright.runtime.events.recording import Events
 from graphwright.support.event_sink import EventKind
 from graphwright.support.offline_page import COLORS, OTHER_COLOR, OTHERS, legend, offline_page
+from graphwright.support.units import duration_text
 
 _STYLE: Final = """
 th:not(:first-child), td:not(:first-child) { text-align: right; white-space: nowrap }

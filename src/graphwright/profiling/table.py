@@ -9,9 +9,9 @@ from graphwright.ir.names import html_text, sources_text
 from graphwright.profiling.rows import Row
 from graphwright.profiling.totals import Totals
 from graphwright.records import dataclass
-from graphwright.runtime.description import bytes_text, duration_text
 from graphwright.support.spelling import counted
 from graphwright.support.terminal_width import terminal_width
+from graphwright.support.units import bytes_text, duration_text
 
 HEAD: Final = ("calls", "total", "self", "share", "GFLOP/s", "GB/s", "roofline", "read", "written")
 _LEFT_OUT_FIRST: Final = ("total", "written", "read", "GB/s", "calls")

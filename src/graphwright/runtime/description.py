@@ -16,6 +16,7 @@ from graphwright.ir.sizes import span_text
 from graphwright.package.package import Entry
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.support.spelling import counted
+from graphwright.support.units import bytes_text
 
 if TYPE_CHECKING:
     from graphwright.runtime.model import Model
@@ -40,24 +41,6 @@ def html(model: Model) -> str:
         f"<tr><th {left}>{title}</th><td {left}>{html_text(shown)}</td></tr>" for title, shown in _rows(model)
     )
     return f"<table><caption>graphwright.Model</caption>{rows}</table>"
-
-
-def bytes_text(count: int) -> str:
-    """A number of bytes with a binary unit, such as ``12.3 MiB``."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.2f} GiB"
-
-
-def duration_text(nanoseconds: float) -> str:
-    """A duration with a unit, such as ``1.234 ms``."""
-    for unit, size in (("s", 1e9), ("ms", 1e6)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:.3f} {unit}"
-    return f"{nanoseconds / 1e3:.1f} us"
 
 
 def _rows(model: Model) -> list[tuple[str, str]]:

@@ -22,8 +22,6 @@ from rich.text import Text
 from graphwright.errors import Diagnostic, with_each_hint_once
 from graphwright.ir.names import terminal
 from graphwright.log import NAME
-from graphwright.runtime.description import bytes_text as bytes_text
-from graphwright.runtime.description import duration_text as duration_text
 from graphwright.support.terminal_width import terminal_width
 
 _LINE = 1_000_000

@@ -21,6 +21,7 @@ from graphwright.errors import Diagnostic, OptionError
 from graphwright.export.onnx.save import stage_model
 from graphwright.records import dataclass, replace
 from graphwright.support.file_kinds import file_id
+from graphwright.support.units import bytes_text
 from graphwright.support.whole_file import whole_file
 from graphwright.support.whole_folder import whole_folder
 from graphwright.targets.cpu.toolchain import BUILD_SCRIPT
@@ -33,7 +34,7 @@ from graphwright.tools.arguments import (
     require_new_folder,
 )
 from graphwright.tools.command_classes import Command
-from graphwright.tools.console import bytes_text, note, progress
+from graphwright.tools.console import note, progress
 from graphwright.tools.exit_status import end_with
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.flags import STANDARD_INPUT, FlagGroup, with_options_of

@@ -61,12 +61,12 @@ class ModulePicture:
 
     def _inputs(self, graph: Graph, group: int) -> None:
         for value in graph.inputs:
-            facts = {"type": type_text(value)}
+            facts = {"type": value_type_text(value)}
             self._made[value] = self._add(PictureNode(INPUT, value.name, group, facts=facts)), 0
 
     def _outputs(self, graph: Graph, group: int) -> None:
         for value, name in zip(graph.outputs, graph.output_names, strict=True):
-            facts = {"type": type_text(value)}
+            facts = {"type": value_type_text(value)}
             if is_constant(value):
                 facts["value"] = "a constant"
             self._read(value, self._add(PictureNode(OUTPUT, name, group, facts=facts)))
@@ -124,7 +124,7 @@ class ModulePicture:
     def _read(self, value: Value | None, reader: int) -> None:
         if value is not None and value in self._made:
             producer, index = self._made[value]
-            self._edges.append(PictureEdge(producer, reader, index, type_text(value), value.type))
+            self._edges.append(PictureEdge(producer, reader, index, value_type_text(value), value.type))
 
 
 def _has_nodes(region: Graph) -> bool:
@@ -153,8 +153,8 @@ def picture_node(node: Node, group: int, scope: Path, traffic: NodeTraffic) -> P
 
 
 def _facts(node: Node) -> Mapping[str, str]:
-    constants = [type_text(value) for value in node.inputs if value is not None and is_constant(value)]
-    values = [type_text(value) for value in node.inputs if value is not None and not is_constant(value)]
+    constants = [value_type_text(value) for value in node.inputs if value is not None and is_constant(value)]
+    values = [value_type_text(value) for value in node.inputs if value is not None and not is_constant(value)]
     attributes = "" if isinstance(node.op, CallOp) else attributes_text(node.op).strip("[]")
     schedule = node.op.schedule if isinstance(node.op, Fused) else None
     facts = {
@@ -162,12 +162,12 @@ def _facts(node: Node) -> Mapping[str, str]:
         "loops": "" if schedule is None else schedule.strategy.value,
         "reads": "\n".join(values),
         "constants": "\n".join(constants),
-        "gives": "\n".join(type_text(value) for value in node.outputs),
+        "gives": "\n".join(value_type_text(value) for value in node.outputs),
     }
     return {name: text for name, text in facts.items() if text}
 
 
-def type_text(value: Value) -> str:
+def value_type_text(value: Value) -> str:
     """The type of ``value``, and its layout if it has one."""
     layout = "" if value.layout is None else f" {value.layout}"
     return f"{value.type}{layout}"

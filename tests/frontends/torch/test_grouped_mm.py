@@ -28,7 +28,7 @@ def expected(a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tens
 
 @BOUNDED
 @given(SIZES, st.sampled_from([8, 24]), st.sampled_from([8, 56]))
-def test_grouped_mm(sizes: list[int], k: int, n: int) -> None:
+def test_grouped_mm_becomes_one_grouped_product(sizes: list[int], k: int, n: int) -> None:
     given = operands(sizes, k, n, torch.bfloat16)
     graph = reading(lambda a, b, ends: torch.nn.functional.grouped_mm(a, b, offs=ends), *given)
     assert any(isinstance(node.op, GroupedMatMul) for node in graph.module.graphs["main"])

@@ -74,7 +74,7 @@ def test_operators_are_of_pytorch(name: str) -> None:
 
 
 @pytest.mark.parametrize("info", [info for info in op_db if _own(info)], ids=_name)
-def test_equal_pytorch(info: Any) -> None:
+def test_results_equal_those_of_pytorch(info: Any) -> None:
     done = 0
     for dtype in TOLERANCES:
         if dtype not in info.dtypes or dtype in ROUGH.get(info.name, ()):

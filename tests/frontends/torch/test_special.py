@@ -68,13 +68,13 @@ def test_functions_are_as_exact_as_f64_allows(name: str) -> None:
 
 
 @pytest.mark.parametrize("n", range(5))
-def test_polygamma(n: int) -> None:
+def test_polygamma_is_as_exact_as_f64_allows(n: int) -> None:
     x = np.random.default_rng(n).uniform(-20, 40, 97)
     expected = np.array([float(mpmath.psi(n, mpmath.mpf(each))) for each in x])
     np.testing.assert_allclose(Polygamma(n).reference(x), expected, rtol=2e-12, atol=2e-14)
 
 
-def test_zeta() -> None:
+def test_zeta_is_as_exact_as_f64_allows() -> None:
     made, rng = op_class("HurwitzZeta")(), np.random.default_rng(0)
     s, q = rng.uniform(1.01, 40, 97), rng.uniform(1e-3, 100, 97)
     with mpmath.workdps(60):
@@ -90,7 +90,7 @@ def test_zeta() -> None:
 
 @pytest.mark.parametrize("kind", "tuvw")
 @pytest.mark.parametrize("shifted", [False, True])
-def test_chebyshev(kind: str, shifted: bool) -> None:
+def test_chebyshev_polynomials_equal_those_of_pytorch(kind: str, shifted: bool) -> None:
     name = f"{'Shifted' * shifted}Chebyshev{kind.upper()}"
     theirs = getattr(torch.special, f"{'shifted_' * shifted}chebyshev_polynomial_{kind}")
     rng = np.random.default_rng(0)

@@ -35,7 +35,7 @@ def test_interpreter_agrees_with_numpy(case: Case) -> None:
             np.testing.assert_allclose(arrays[name], value, rtol=case.tolerance, atol=case.tolerance)
 
 
-def test_scalar_arguments() -> None:
+def test_scalar_arguments_are_parsed_printed_and_interpreted() -> None:
     text = """kernel k(x: f32[N], y: f32[N]) sizes(N) scalars(a, b) {
   vector i < N { y[i] = x[i] * a + b }
 }

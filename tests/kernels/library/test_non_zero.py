@@ -57,7 +57,7 @@ def test_indices_are_numpys(isa: Isa, dtype: type, shape: list[int], filled: flo
 
 
 @each_isa
-def test_many_blocks(isa: Isa) -> None:
+def test_indices_of_many_blocks_are_in_order(isa: Isa) -> None:
     rng = np.random.default_rng(0)
     check(isa, rng.random((3, 5, 7001)) < 0.3)
     check(isa, rng.random((40_000, 3)) < 0.3)

@@ -163,7 +163,7 @@ def test_threads_by_default_follow_affinity() -> None:
     assert 1 <= _native.cpu_count() <= len(os.sched_getaffinity(0))
 
 
-def test_set_threads() -> None:
+def test_set_threads_sets_the_number_of_threads() -> None:
     before = _native.threads()
     _native.set_threads(3)
     assert _native.threads() == 3

@@ -8,7 +8,7 @@ from typing import Final
 
 from onnx import defs
 
-from graphwright.frontends.onnx.types import type_text
+from graphwright.frontends.onnx.types import onnx_type_text
 from graphwright.ir.op.exporter import CannotExport
 from graphwright.ir.types import DType
 
@@ -23,7 +23,7 @@ def first_opset(op_type: str, operands: Sequence[DType | None], result: DType | 
     """
     schemas = _schemas(op_type)
     for schema in schemas:
-        if _takes(schema, operands) and (result is None or _can_output(schema, type_text(result))):
+        if _takes(schema, operands) and (result is None or _can_output(schema, onnx_type_text(result))):
             return max(OPSET, schema.since_version)
     dtypes = ", ".join(str(dtype) for dtype in (*operands, result) if dtype is not None)
     raise CannotExport(f"no version of ONNX has {op_type} of {dtypes}")
@@ -55,7 +55,7 @@ def _takes(schema: defs.OpSchema, operands: Sequence[DType | None]) -> bool:
         if dtype is None:
             continue
         formal = formals[min(position, len(formals) - 1)]
-        text = type_text(dtype)
+        text = onnx_type_text(dtype)
         if text not in allowed.get(formal.type_str, {formal.type_str}):
             return False
         if formal.is_homogeneous and chosen.setdefault(formal.type_str, text) != text:

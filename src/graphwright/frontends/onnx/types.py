@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 
@@ -11,6 +11,7 @@ from onnx import defs
 
 from graphwright.frontends.onnx.dtypes import dtype_from_onnx, onnx_number
 from graphwright.frontends.onnx.faults import Fault, text
+from graphwright.ir.dtypes import ONNX_NAMES
 from graphwright.ir.graph import Value
 from graphwright.ir.inference.infer import MAX_BYTES
 from graphwright.ir.names import identifier
@@ -147,23 +148,13 @@ def type_proto(type: TensorType) -> onnx.TypeProto:
 
 
 @cache
-def type_text(dtype: DType) -> str:
+def onnx_type_text(dtype: DType) -> str:
     """The name of a type in the ONNX specification, such as ``tensor(float)`` and ``seq(tensor(float))``."""
     if dtype.element is not None and dtype.key is not None:
-        return f"map({_TEXT[dtype.key.name]}, {_TEXT[dtype.element.name]})"
+        return f"map({ONNX_NAMES[dtype.key.name]}, {ONNX_NAMES[dtype.element.name]})"
     if dtype.element is not None:
-        return f"{'seq' if dtype.kind == 'sequence' else 'optional'}({type_text(dtype.element)})"
-    return f"tensor({_TEXT[dtype.name]})"
-
-
-_TEXT: Mapping[str, str] = {
-    "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8",
-    "u16": "uint16", "u32": "uint32", "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float",
-    "f64": "double", "c64": "complex64", "c128": "complex128", "string": "string", "i4": "int4",
-    "u4": "uint4", "i2": "int2", "u2": "uint2", "f8e4m3fn": "float8e4m3fn", "f8e4m3fnuz": "float8e4m3fnuz",
-    "f8e5m2": "float8e5m2", "f8e5m2fnuz": "float8e5m2fnuz", "f8e8m0": "float8e8m0", "f4e2m1": "float4e2m1",
-    "f6e2m3": "float6e2m3", "f6e3m2": "float6e3m2",
-}  # fmt: skip
+        return f"{'seq' if dtype.kind == 'sequence' else 'optional'}({onnx_type_text(dtype.element)})"
+    return f"tensor({ONNX_NAMES[dtype.name]})"
 
 
 def check_operands(inputs: Sequence[Value | None], outputs: int, schema: defs.OpSchema) -> None:
@@ -258,8 +249,8 @@ def _check_dtype(
     schema: defs.OpSchema,
 ) -> None:
     what = f"input {position} ({formal.name})"
-    if type_text(dtype) not in formal.allowed:
-        later = _first_opset_with(type_text(dtype), position, schema)
+    if onnx_type_text(dtype) not in formal.allowed:
+        later = _first_opset_with(onnx_type_text(dtype), position, schema)
         hint = f"cast it, or export the model again{f' with opset {later} or later' if later else ''}"
         raise Fault("schema", f"{what} cannot be {dtype} in {schema.name}-{schema.since_version}", hint)
     if not formal.is_shared:

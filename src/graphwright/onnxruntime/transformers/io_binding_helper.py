@@ -10,9 +10,9 @@ from graphwright.ir.arrays import np
 from graphwright.ir.dtypes import DTYPES, STRING, DType
 from graphwright.onnxruntime.session import InferenceSession
 from graphwright.onnxruntime.signature import NodeArg
-from graphwright.session import type_text
+from graphwright.session import ort_type_text
 
-_BY_TEXT: Final = {type_text(dtype): dtype for dtype in DTYPES.values()}
+_BY_TEXT: Final = {ort_type_text(dtype): dtype for dtype in DTYPES.values()}
 _BY_NUMPY: Final = {str(dtype.numpy): dtype for dtype in DTYPES.values() if dtype is not STRING}
 
 

@@ -10,7 +10,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.elimination import need_square_matrices
-from graphwright.ops.linalg.common import factors
+from graphwright.ops.linalg.factors import factors
 
 
 @op("Eigh")

@@ -10,7 +10,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.symbols import minimum, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.references import quiet
-from graphwright.ops.linalg.common import need_matrices
+from graphwright.ops.linalg.factors import need_matrices
 
 
 @op("LU")

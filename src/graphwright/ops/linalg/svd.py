@@ -9,7 +9,7 @@ import numpy as np
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import minimum, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
-from graphwright.ops.linalg.common import factors, need_matrices
+from graphwright.ops.linalg.factors import factors, need_matrices
 
 
 @op("SVD")

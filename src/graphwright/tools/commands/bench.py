@@ -19,12 +19,13 @@ from graphwright.ir.arrays import Array
 from graphwright.ir.names import sources_text
 from graphwright.records import dataclass, replace
 from graphwright.runtime.model import Model
+from graphwright.support.units import bytes_text, duration_text
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import parse_constants, require_folder
 from graphwright.tools.check import all_feeds
 from graphwright.tools.command_classes import Command
-from graphwright.tools.console import bytes_text, duration_text, note, progress, say, table
+from graphwright.tools.console import note, progress, say, table
 from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.bench import Measured, Run, TaskRow, measure, ratio, record, task_times

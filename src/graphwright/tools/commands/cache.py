@@ -7,12 +7,13 @@ import typer
 from graphwright.config import Options
 from graphwright.program_cache import ProgramCache, age_text
 from graphwright.runtime.devices.this_cpu import for_this_cpu
+from graphwright.support.units import bytes_text
 from graphwright.targets.cpu.cache import KernelCache, key_of
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.toolchain import find_toolchain
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.command_classes import Command, Group
-from graphwright.tools.console import bytes_text, say, table
+from graphwright.tools.console import say, table
 from graphwright.tools.flags import with_options
 from graphwright.tools.models import CompileFlags, is_package
 from graphwright.tuning.store import forget, record_file, users_record

@@ -16,10 +16,11 @@ from graphwright.package.sign import user_key
 from graphwright.package.write import write_package
 from graphwright.records import dataclass
 from graphwright.runtime.model import Model
+from graphwright.support.units import bytes_text
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import States, require_folder, require_new_folder
 from graphwright.tools.command_classes import Command
-from graphwright.tools.console import bytes_text, note
+from graphwright.tools.console import note
 from graphwright.tools.flags import STANDARD_INPUT, FlagGroup, with_options
 from graphwright.tools.gear_flags import GearFlags
 from graphwright.tools.models import CompileFlags, is_package

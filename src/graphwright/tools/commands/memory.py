@@ -18,18 +18,19 @@ from graphwright.package.write import write_package
 from graphwright.records import dataclass
 from graphwright.runtime.memory_use import Memory, ProgramMemory
 from graphwright.runtime.model import Model
+from graphwright.support.units import bytes_text
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import AsJson, Sizes, require_folder
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.command_classes import Command
-from graphwright.tools.console import bytes_text, note, paragraph, say, table
+from graphwright.tools.console import note, paragraph, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.measuring.footprint import Footprint, measure
 from graphwright.tools.models import ModelFlags
-from graphwright.tools.reports.memory_advice import Advice, advice_for, sources_text
+from graphwright.tools.reports.memory_advice import Advice, advice_for, short_sources
 from graphwright.tools.reports.memory_html import page
-from graphwright.tools.reports.memory_tables import is_sized, shapes_text, totals
+from graphwright.tools.reports.memory_tables import feed_shapes_text, is_sized, totals
 
 MOST_BUFFERS: Final = 8
 """The most buffers that are shown for the peak."""
@@ -182,7 +183,7 @@ def _program_row(program: ProgramMemory) -> list[str]:
         return [program.name, "known only in a run", "-", "-"]
     return [
         program.name,
-        shapes_text(program.shapes),
+        feed_shapes_text(program.shapes),
         bytes_text(program.arena),
         bytes_text(program.live),
     ]
@@ -193,15 +194,15 @@ def _show_peak(program: ProgramMemory) -> None:
     if line is None or not line.at_peak:
         return
     named = f" of {program.name}" if program.name else ""
-    task = sources_text([line.tasks[line.peak]])
+    task = short_sources([line.tasks[line.peak]])
     say(f"live at the peak{named}: task {line.peak} of {len(line.tasks)}, {task}")
     rows = [
         [
             bytes_text(buffer.bytes),
             str(buffer.offset),
             f"{buffer.first} to {buffer.last}",
-            sources_text([buffer.title]),
-            sources_text(buffer.nodes),
+            short_sources([buffer.title]),
+            short_sources(buffer.nodes),
         ]
         for buffer in line.at_peak[:MOST_BUFFERS]
     ]

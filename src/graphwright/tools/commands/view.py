@@ -16,11 +16,12 @@ from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 from graphwright.support.file_kinds import EXPORTED, TORCHSCRIPT, kind_of_file
 from graphwright.support.spelling import did_you_mean
+from graphwright.support.units import bytes_text
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import Feeds, NewModel, Sizes, parse_constants, require_folder
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.command_classes import Command
-from graphwright.tools.console import bytes_text, note
+from graphwright.tools.console import note
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.flags import STANDARD_INPUT, FlagGroup, with_options
 from graphwright.tools.measuring.bench import task_times

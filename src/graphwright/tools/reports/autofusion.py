@@ -10,7 +10,8 @@ from graphwright.autofusion.autofuse import Autofused
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.export.onnx import FusedFunction, fused_functions
 from graphwright.support.spelling import counted, listed
-from graphwright.tools.console import bytes_text, paragraph, say, table
+from graphwright.support.units import bytes_text
+from graphwright.tools.console import paragraph, say, table
 from graphwright.tools.measuring.bench import Ratio
 from graphwright.tools.measuring.library_measurement import ratio_text
 

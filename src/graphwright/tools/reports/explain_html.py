@@ -10,7 +10,7 @@ from graphwright.fusion.traffic import NodeTraffic
 from graphwright.ir.names import html_text
 from graphwright.ir.refusal import Code
 from graphwright.support.offline_page import offline_page
-from graphwright.tools.console import bytes_text
+from graphwright.support.units import bytes_text
 from graphwright.tools.reports.explanation import Explanation
 
 _STYLE: Final = """

@@ -10,7 +10,8 @@ from typing import Final
 
 from graphwright.fusion.decisions import Decision, Verdict
 from graphwright.ir.names import sources_text
-from graphwright.tools.console import bytes_text, paragraph, say, table
+from graphwright.support.units import bytes_text
+from graphwright.tools.console import paragraph, say, table
 from graphwright.tools.reports.explanation import Explanation, changes
 from graphwright.tools.reports.model_tables import traffic_line
 

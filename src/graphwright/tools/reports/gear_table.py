@@ -21,7 +21,8 @@ from graphwright.records import replace
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.executor import RunError
 from graphwright.runtime.model import Model
-from graphwright.tools.console import bytes_text, say, table
+from graphwright.support.units import bytes_text
+from graphwright.tools.console import say, table
 from graphwright.tools.feeds import make_feeds
 
 _OTHERS = {

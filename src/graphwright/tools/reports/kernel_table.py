@@ -14,7 +14,8 @@ from graphwright.low_ir.evaluate import register_values
 from graphwright.low_ir.tasks import FunctionOperand, Task, TaskGraph, TaskKind
 from graphwright.package.package import Package
 from graphwright.records import dataclass
-from graphwright.tools.console import duration_text, note, paragraph, say
+from graphwright.support.units import duration_text
+from graphwright.tools.console import note, paragraph, say
 
 MOST_TASKS: Final = 12
 """The most different tasks that are shown, which are those with the longest predicted time."""

@@ -23,7 +23,8 @@ from graphwright.ops.core.transpose import Transpose
 from graphwright.package.package import Package
 from graphwright.records import dataclass
 from graphwright.support.spelling import counted
-from graphwright.tools.console import bytes_text, duration_text, note, paragraph, say, table
+from graphwright.support.units import bytes_text, duration_text
+from graphwright.tools.console import note, paragraph, say, table
 
 MOST_ROWS: Final = 10
 """The most requests and conversions that are shown, which are the largest ones."""

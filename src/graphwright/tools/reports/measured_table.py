@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from graphwright.ir.names import sources_text
-from graphwright.tools.console import duration_text, note, say, table
+from graphwright.support.units import duration_text
+from graphwright.tools.console import note, say, table
 from graphwright.tools.measuring.predictions import Measurement, MergeTime
 
 MOST_TASKS: Final = 20

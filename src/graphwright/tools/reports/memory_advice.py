@@ -11,7 +11,7 @@ from graphwright.records import dataclass
 from graphwright.runtime.memory_use import Memory
 from graphwright.runtime.model import Model
 from graphwright.support.spelling import counted
-from graphwright.tools.console import bytes_text
+from graphwright.support.units import bytes_text
 
 _GAIN: Final = 20
 """A proposal is shown if it lowers the peak or the arena by more than one part in this number."""
@@ -94,14 +94,12 @@ def _in_place(line: Timeline) -> Iterator[Advice]:
         others = max((live for k, live in enumerate(line.live) if k != line.peak), default=0)
         lowered = max(others, line.live_bytes - old.bytes)
         if line.live_bytes - lowered > line.live_bytes // _GAIN:
-            task = sources_text([line.tasks[line.peak]])
-            text = (
-                f"a kernel of {task} that writes {sources_text([new.title])} over {sources_text([old.title])}"
-            )
+            task, written, read = (short_sources([x]) for x in (line.tasks[line.peak], new.title, old.title))
+            text = f"a kernel of {task} that writes {written} over {read}"
             yield Advice(text, f"{bytes_text(lowered)} live at once instead of {bytes_text(line.live_bytes)}")
 
 
-def sources_text(tasks: Sequence[str]) -> str:
+def short_sources(tasks: Sequence[str]) -> str:
     """The source nodes of ``tasks`` as a short text: the first one, and the number of others."""
     sources = dict.fromkeys(
         source for task in tasks for part in task.split(", ") for source in part.split(" + ")

@@ -10,9 +10,9 @@ from graphwright.ir.names import html_text
 from graphwright.memory.timeline import PlacedBuffer, Timeline
 from graphwright.runtime.memory_use import Memory, ProgramMemory
 from graphwright.support.offline_page import COLORS, OTHER_COLOR, OTHERS, legend, offline_page
-from graphwright.tools.console import bytes_text
-from graphwright.tools.reports.memory_advice import Advice, peak_without, sources_text
-from graphwright.tools.reports.memory_tables import shapes_text, totals
+from graphwright.support.units import bytes_text
+from graphwright.tools.reports.memory_advice import Advice, peak_without, short_sources
+from graphwright.tools.reports.memory_tables import feed_shapes_text, totals
 
 _WIDTH: Final = 1100
 _HEIGHT: Final = 420
@@ -54,7 +54,7 @@ def _program(program: ProgramMemory) -> Iterator[str]:
     if line is None or program.shapes is None:
         yield "<p>Its sizes are known only during a run.</p>"
         return
-    yield f"<p>{html_text(shapes_text(program.shapes))}: {_sentence(line)}</p>"
+    yield f"<p>{html_text(feed_shapes_text(program.shapes))}: {_sentence(line)}</p>"
     if not line.buffers:
         return
     scopes = scopes_of(line.buffers)
@@ -69,7 +69,7 @@ def _program(program: ProgramMemory) -> Iterator[str]:
 def _sentence(line: Timeline) -> str:
     return html_text(
         f"an arena of {bytes_text(line.arena)}; at most {bytes_text(line.live_bytes)} are live at once, at "
-        f"task {line.peak} of {len(line.tasks)}: {sources_text(line.tasks[line.peak : line.peak + 1])}"
+        f"task {line.peak} of {len(line.tasks)}: {short_sources(line.tasks[line.peak : line.peak + 1])}"
     )
 
 
@@ -78,8 +78,8 @@ def _live_row(line: Timeline, buffer: PlacedBuffer) -> list[str]:
         bytes_text(buffer.bytes),
         str(buffer.offset),
         f"{buffer.first} to {buffer.last}",
-        sources_text([buffer.title]),
-        sources_text(buffer.nodes),
+        short_sources([buffer.title]),
+        short_sources(buffer.nodes),
         bytes_text(peak_without(line, buffer)),
     ]
 

@@ -19,8 +19,9 @@ from graphwright.runtime.feeds.input_shapes import UNKNOWN_SIZE
 from graphwright.runtime.memory_use import Memory
 from graphwright.runtime.model import Model
 from graphwright.support.spelling import counted
+from graphwright.support.units import bytes_text
 from graphwright.tools.arguments import Sizes
-from graphwright.tools.console import bytes_text, say, table
+from graphwright.tools.console import say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.measuring.footprint import measure
 
@@ -56,11 +57,11 @@ def show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: i
     if not used.is_known:
         say("memory: depends on the sizes of a run; the subgraphs share one arena")
         return
-    say(f"memory for {shapes_text(shapes)}")
+    say(f"memory for {feed_shapes_text(shapes)}")
     table([["arena", bytes_text(used.arena)], ["peak of live bytes", bytes_text(used.live)], *_merit(used)])
 
 
-def shapes_text(shapes: Mapping[str, Sequence[int]]) -> str:
+def feed_shapes_text(shapes: Mapping[str, Sequence[int]]) -> str:
     """``x: [1, 3, 224, 224]``, for each input."""
     return ", ".join(f"{name}: {list(shape)}" for name, shape in shapes.items())
 
@@ -113,7 +114,7 @@ def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None
             used = model.memory(shapes, threads=threads)
         except FeedError:
             continue  # sizes that violate a constraint together
-        rows.append([title, shapes_text(shapes), bytes_text(used.arena), bytes_text(used.live)])
+        rows.append([title, feed_shapes_text(shapes), bytes_text(used.arena), bytes_text(used.live)])
     if not rows:
         say(_UNSIZED)
         return

@@ -18,7 +18,8 @@ from graphwright.ir.sizes import Dim
 from graphwright.package.package import Entry, Package
 from graphwright.runtime.model import Model
 from graphwright.support.spelling import counted
-from graphwright.tools.console import bytes_text, say, table
+from graphwright.support.units import bytes_text
+from graphwright.tools.console import say, table
 from graphwright.tools.flags import shown_path
 from graphwright.tools.reports.facts import (
     constraint_texts,

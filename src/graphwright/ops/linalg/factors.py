@@ -1,4 +1,4 @@
-"""What all factorizations share."""
+"""Checks and references that all factorizations of matrices share."""
 
 from __future__ import annotations
 

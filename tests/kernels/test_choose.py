@@ -14,8 +14,8 @@ from graphwright.kernels.candidates import choose as choosing
 from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.choose import Choice, choose
 from graphwright.kernels.candidates.context import Candidate, Context, Unsupported
-from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
+from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.select import Selection, select_kernels

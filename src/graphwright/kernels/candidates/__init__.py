@@ -1,1 +1,1 @@
-"""The registry of kernel candidates, what all families share, and candidates that generate kernels."""
+"""The registry of kernel candidates, the choice between them, and what all families of kernels share."""

@@ -93,9 +93,9 @@ def load() -> None:
 @cache
 def _load_from(folders: tuple[str, ...]) -> None:
     for family in pkgutil.iter_modules(folders):
-        if family.ispkg and family.name != "candidates":
+        if family.ispkg and family.name != "generated":
             _load(f"{kernels.__name__}.{family.name}", "candidates")
-    _load(f"{kernels.__name__}.candidates", "")
+    _load(f"{kernels.__name__}.generated", "")
 
 
 def _load(package: str, ending: str) -> None:

@@ -14,7 +14,6 @@ from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.contractions import Contraction, contraction, without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
-from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.conv import (
@@ -28,6 +27,7 @@ from graphwright.kernels.conv.blocked_candidates import launch_blocked
 from graphwright.kernels.conv.blocked_convolution import BlockedConvolution
 from graphwright.kernels.conv.blocked_transposed_candidates import BlockedTransposed
 from graphwright.kernels.conv.sliding import Sliding, sliding
+from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.strides import row_major_strides
 from graphwright.layout.blocks import is_blocked

@@ -22,8 +22,8 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Dim, ceildiv, minimum, numbers, product, symbol
 from graphwright.ir.types import I64, DType
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import KernelBuilder, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import candidate
+from graphwright.kernels.generated.loops import KernelBuilder, from_end, moved_dtype, nest
 from graphwright.kernels.launch import Alias, Copy, Launch, Run, launch_of
 from graphwright.kernels.movement.indices import CheckIndices
 from graphwright.kernels.movement.rows import MAX_RANK

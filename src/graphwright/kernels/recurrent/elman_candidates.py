@@ -30,8 +30,8 @@ from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import I64
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
+from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.recurrent import elman
 from graphwright.kernels.recurrent.candidates import activations_of, fields_of, launch_layer, refusal_of

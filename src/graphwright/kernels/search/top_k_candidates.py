@@ -5,8 +5,8 @@ from __future__ import annotations
 from graphwright.ir.graph import Node
 from graphwright.ir.types import BF16
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import rows_and_columns
 from graphwright.kernels.candidates.registry import candidate
+from graphwright.kernels.generated.loops import rows_and_columns
 from graphwright.kernels.launch import Launch, launch_of
 from graphwright.kernels.search.top_k import Kind
 from graphwright.kernels.search.top_k import TopK as TopKKernel

@@ -7,8 +7,8 @@ from graphwright.ir.loops.nodes import Const, Load, Position, Scalar, Store, app
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import I64
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import KernelBuilder, from_end, moved_dtype, nest
 from graphwright.kernels.candidates.registry import candidate
+from graphwright.kernels.generated.loops import KernelBuilder, from_end, moved_dtype, nest
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.movement.indexing_candidates import check_lengths
 from graphwright.ops.core.constant_of_shape import ConstantOfShape

@@ -11,8 +11,8 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, HALVES, I8, I16, U8, U16, DType, TensorType
 from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
+from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Launch, Run
 from graphwright.ops.core.grouped_matmul import GroupedMatMul
 from graphwright.ops.core.matmul import MatMul

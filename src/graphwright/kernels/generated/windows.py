@@ -29,8 +29,8 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, DType
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
+from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.nn.average_pool import AveragePool

@@ -6,8 +6,8 @@ from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Load, Store, cast
 from graphwright.ir.symbols import symbol
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.candidates.loops import KernelBuilder, nest
 from graphwright.kernels.candidates.registry import candidate
+from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Launch
 from graphwright.ops.core.clip import Clip
 

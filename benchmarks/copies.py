@@ -4,8 +4,8 @@ each.
     python -m benchmarks.copies [MODEL|FILE.onnx ...] [--sizes small|full] [--source onnx|module] [--table]
 
 Nothing is run or timed: the tasks of the compiled program are counted. MODEL is a name of
-``benchmarks.torch_compile.models`` (random weights; needs torch and transformers), which is exported to ONNX,
-or compiled as the module that it is. Bytes are those that a launch reads and writes.
+``benchmarks.torch_compile.models`` (random weights; needs torch and transformers): the module is exported to
+ONNX, or compiled directly (``--source module``). Bytes are those that a launch reads and writes.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _names(
 
 
 def _fills_part(graph: TaskGraph, task: Task) -> bool:
-    """Whether ``task`` may write one of several parts of its result, as those of a concatenation do."""
+    """Whether ``task`` may write only a part of its result, as the copies of a concatenation do."""
     return task.kind is TaskKind.COPY or graph.kernels[task.kernel].symbol == CopyNd.SYMBOL
 
 

@@ -4,9 +4,9 @@
 
 The function is a layer of 24 nodes: LayerNorm of its parts, and two dense layers with a GELU and a residual,
 all weights given by the caller. Columns: CPU seconds to compile (with a warm kernel cache), bytes of the file
-without weights, and generated kernels. The last table compares one layer whose weights are constants, as
-after inlining, with one whose weights are operands, as in a shared body: microseconds of CPU time, the
-minimum of many short alternating runs.
+without weights, and generated kernels. The last table compares a layer with constant weights, which is the
+result of inlining, with a layer whose weights are operands, as in a shared body: microseconds of CPU time,
+the minimum of many short alternating runs.
 """
 
 from __future__ import annotations

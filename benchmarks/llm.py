@@ -78,8 +78,8 @@ class Norm(nn.Module):
 
 
 class Layer(nn.Module):
-    """Tokens [1, n, HIDDEN] and their positions; ``keys`` and ``values`` are written in place, or, where they
-    are given, come in front of the new ones.
+    """A layer of a decoder for tokens [1, n, HIDDEN] and their positions. New keys and values are written in
+    place, into the buffers ``keys`` and ``values``.
     """
 
     keys: torch.Tensor

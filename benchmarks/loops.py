@@ -3,10 +3,11 @@
     python -m benchmarks.loops [--runs 1000]
 
 ``elementwise``: three operations on 64 or 4096 numbers. ``sums``: a Scan that adds rows of 64. ``cell``: a
-recurrent cell of batch, inputs and states, ``h = tanh(x[i] W + h R)``. The others are not repeated by a
-program, but between programs: ``until``, which may end at each run and keeps a row of each, of 64 numbers,
-and ``cache``, which adds a row of 64 to those that it carries, and sums all of them up. Both engines run in
-turn, in the same process; CPU time of the thread, the least of many loops, divided by the number of runs.
+recurrent cell of batch, inputs and states, ``h = tanh(x[i] W + h R)``. The other loops are not part of a
+program; each iteration calls one. ``until`` may end after any iteration, and each iteration appends a row of
+64 numbers to a scan output. ``cache`` appends a row of 64 numbers to a loop-carried value, and sums all rows.
+Both engines take turns in one process. Figures are the least CPU time of the thread over many loops, divided
+by the number of iterations.
 """
 
 from __future__ import annotations

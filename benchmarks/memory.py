@@ -3,10 +3,10 @@ Runtime.
 
     python -m benchmarks.memory [MODEL ...] [--threads 1] [--variant default]
 
-``arena`` is the arena of one run; ``live`` is the peak of live bytes, its lower bound. The peaks are the
-maximal anonymous memory of a process that loads the model and runs it once, minus that before the import of
-the engine (see ``graphwright/tools/measuring/footprint.py``): graphwright's with the weights copied into
-memory and with them mapped. The smallest of three processes counts.
+``arena`` is the arena of one run; ``live`` is the peak of live bytes, its lower bound. A peak is the maximal
+anonymous memory of a process that loads the model and runs it once, minus its memory before the engine is
+imported (see ``graphwright/tools/measuring/footprint.py``). graphwright is measured twice: with the weights
+copied into memory, and with mapped weights. The smallest of three processes counts.
 """
 
 from __future__ import annotations

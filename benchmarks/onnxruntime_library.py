@@ -3,10 +3,12 @@
     python -m benchmarks.onnxruntime_library [MODEL ...] [--threads 1] [--rounds 20] [--json FILE]
 
 Each of the three runs in its own process; they take turns while the others are stopped. Columns:
-milliseconds of a run (the median), ratios (the median of the rounds' ratios, and their quartiles), MiB of
-the largest resident memory of a process that makes a session and runs it once, beyond that of the imports
-and with mapped files, seconds of making a session, and seconds of the command, with a cache of kernels of
-its own.
+
+- milliseconds of a run: the median,
+- ratios: the median of the rounds' ratios, and their quartiles,
+- MiB: the peak resident memory, including mapped files, of a process that creates a session and runs it once,
+  minus the memory after the imports,
+- seconds for creating a session, and seconds for the command with an empty cache of kernels.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ from graphwright.export.onnx import FUNCTION_DOMAIN
 
 Array = np.ndarray[Any, Any]
 NODES = 257
-"""Of the long chain."""
+"""The nodes of the long chain."""
 CALLS = 10
-"""Of graphwright in a round, as one takes about as long as the clock's own call."""
+"""Calls of graphwright per round: a single call takes about as long as reading the clock."""
 OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid(FUNCTION_DOMAIN, 1)]
 
 

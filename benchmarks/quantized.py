@@ -2,8 +2,8 @@
 results.
 
 Run: ``python -m benchmarks.quantized [NAME]...``. The models are quantized by ONNX Runtime's own tools, which
-calibrate them on a few inputs: development models (:mod:`benchmarks.models`), and models that are made here,
-chains of bottlenecks as ResNet-50 has them, and of BERT's feed-forward layers. Weights and inputs are random.
+calibrate them on a few inputs: development models (:mod:`benchmarks.models`), chains of the bottleneck blocks
+of ResNet-50, and chains of the feed-forward layers of BERT. Weights and inputs are random.
 The engines take turns; the ratio is the median of pairs.
 """
 

@@ -3,8 +3,9 @@ time.
 
     python -m benchmarks.remarks [MODEL ...] [--rounds 5]
 
-CPU time of the process in the functions that gather and write remarks, over that of the whole compilation
-(compilers of C are other processes): the least of both in all rounds. A MODEL is a file, or a name of
+The share is the CPU time in the functions that collect and write remarks, divided by that of the whole
+compilation in this process (C compilers are other processes); each is the least over the rounds. A MODEL is a
+file, or a name of
 ``benchmarks.models``.
 """
 

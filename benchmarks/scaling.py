@@ -8,10 +8,10 @@ weights.
 The creation of an ONNX Runtime session for the same file is measured as well. Every sample is a new
 process; the engines take turns; kernels are in the cache already. Time is CPU time of the process and of
 the compilers that it starts, from the call on (imports are not counted), the least of the rounds. Memory is
-the most that was resident, by the kernel's count (``VmHWM``): anonymous memory, and pages of mapped files.
+the peak resident memory that the kernel counts (``VmHWM``): anonymous memory, and pages of mapped files.
 
-The exponent is the slope of a line through the logarithms of size and cost, where the cost is what a model
-takes more than one of a single node, between the two largest sizes. Results go to
+The exponent is the slope between the two largest sizes in a plot of log(cost) over log(size). The cost is
+that of the model minus that of a model of one node. Results go to
 ``benchmarks/results/scaling``.
 """
 

@@ -5,7 +5,7 @@ call.
 
 Every sample is a new process, and the measurements take turns, so that a disturbance affects all of them.
 Byte code is cached beforehand, as an installer does. Times are medians over the rounds: wall-clock time,
-which on a shared machine depends on other work as well, and CPU time of the process with its children.
+which other processes of a shared machine affect, and the CPU time of the process with its children.
 """
 
 from __future__ import annotations

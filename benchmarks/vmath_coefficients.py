@@ -1,9 +1,10 @@
 """Computes the polynomials of ``targets.cpu.vmath`` and of attention: prints coefficients and errors.
 
 Minimax fits by Lawson's iteration (C. L. Lawson, 1961: least squares whose weights grow where the error is
-large), in double precision on Chebyshev nodes. Coefficients are rounded to f32 from the lowest power up, the
-rest fitted anew each time, so that the rounding of one is made good by the others (after Brisebarre and
-Chevillard, "Efficient polynomial L-infinity approximations", 2007, in its simplest form).
+large), in double precision on Chebyshev nodes. Coefficients are rounded to f32 one by one, from the lowest
+power up. After each, the remaining coefficients are fitted again, so that they compensate for the rounding
+(after Brisebarre and Chevillard, "Efficient polynomial L-infinity approximations", 2007, in its simplest
+form).
 """
 
 from __future__ import annotations

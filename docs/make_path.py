@@ -158,7 +158,7 @@ def _lines_of(node: str, text: str) -> str:
 
 
 def _host_program(model: onnx.ModelProto) -> str:
-    """The steps of a model that no one program runs, as its report lists them."""
+    """The steps of the host program of a model, as its report lists them."""
     report = compile_model(load(model), options=Options(isa=ISA)).report()
     return report.partition("\nsubgraph 0\n  passes\n")[0].partition("host program\n")[2]
 

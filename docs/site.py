@@ -1,8 +1,8 @@
 """Hooks of mkdocs (``mkdocs.yml``): pages that are made from other files, and links that fit the site.
 
 README and the other pages outside of ``docs`` join the site; the reference is made from docstrings, and a
-page of each verb from its options. A link to a file that is no page leads to the repository, if ``repo_url``
-says where that is, and is plain text otherwise.
+page of each verb from its options. A link to a file that is not a page leads to the repository, if
+``repo_url`` names one; otherwise it becomes plain text.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def relinked(text: str, page: str, repository: str = "") -> str:
-    """``text`` of ``page`` with the links of its source, outside of blocks of code, as links of the site."""
+    """``text`` of ``page`` with its links converted to links of the site, except in code blocks."""
     source = _SOURCES.get(page, f"docs/{page}")
 
     def link(match: re.Match[str]) -> str:
@@ -92,7 +92,7 @@ def reference() -> str:
 
 
 def options_table() -> str:
-    """A row of each option: its name, its variable, what it is by default, and what it means."""
+    """A table of the options: name, environment variable, default, and meaning."""
     rows = ["| option | variable | default | |", "| --- | --- | --- | --- |"]
     for option, (default, variable, help_text) in table().items():
         rows.append(f"| `{option}` | `{variable}` | {_cell(default)} | {_cell(help_text)} |")
@@ -135,5 +135,5 @@ def _row(parameter: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    """``text`` in one line, which Markdown takes as it is."""
+    """``text`` in one line, escaped for a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -33,7 +33,9 @@ def table() -> str:
 
 
 def _becomes() -> list[tuple[str, str]]:
-    """Operators, ``prims.`` in front of those that are not ATen's, with the op that each becomes."""
+    """The operators with the op that each becomes. The names of operators outside of ATen begin with
+    ``prims.``.
+    """
     ops.load()
     found = [
         (_flat(name), f"`{cls.name}`")

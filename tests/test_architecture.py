@@ -180,7 +180,7 @@ def test_only_listed_places_import_modules_by_name() -> None:
 
 
 def runtime_edges(path: Path, known: Set[str]) -> set[str]:
-    """The modules of ``known`` that a module imports when it runs, those inside functions as well."""
+    """The modules of ``known`` that a module imports at run time, also inside functions."""
     tree = parsed(path)
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):

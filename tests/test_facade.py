@@ -175,7 +175,9 @@ def test_names_of_inputs_are_suggested() -> None:
 
 
 UNREADABLE = "/" + "a" * 300
-"""The system gives an error for it that is not "no such file", as for folders that a user may not enter."""
+"""A path for which the system gives another error than "no such file", as for folders that a user may not
+enter.
+"""
 
 
 def test_a_home_that_cannot_be_read(tmp_path: Path) -> None:

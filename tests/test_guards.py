@@ -239,7 +239,7 @@ def test_sizes_that_no_form_accepts_are_rejected() -> None:
 
 
 def test_sizes_that_no_form_accepts_are_rejected_with_further_guards() -> None:
-    """The form for one row requires one scale of it, and makes more assumptions about the scales of
+    """The form for one row requires that the row has one scale, and assumes more about the scales of
     columns.
     """
     operands = "a a_scale a_zero b b_scale b_zero y_scale y_zero"

@@ -6,7 +6,7 @@
 
 Each chain runs in bands and stage by stage, in turns in one process (:mod:`benchmarks.fusion.paired`). A
 decision is right if the other one is not more than 3 % faster. Regret is the geometric mean of the time after
-the decisions over that after the best ones, less one.
+each decision relative to that after the best one, minus 1.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class Row:
 
 
 def compiled(model: onnx.ModelProto, parts: Callable[[int], list[slice]] | None) -> tuple[Compiled, bool]:
-    """``model`` with ``parts`` of its chain in bands, by default those that the compiler chooses, and whether
-    any are.
+    """Compiles ``model`` with ``parts`` of its chain in bands; by default the compiler chooses them. Returns
+    the compiled model, and whether any part runs in bands.
     """
     chosen: AbstractContextManager[object] = nullcontext()
     if parts is not None:

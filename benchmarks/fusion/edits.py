@@ -1,8 +1,8 @@
-"""Edits of a partition: of a graph in which everything legal is merged, the merges that can be taken back.
+"""Edits of a partition in which all legal merges are made: each edit undoes one of the merges.
 
-An edit is named by an edge of the graph that the fusion pass sees: ``apart`` forbids that both ends are in
-one kernel, everything else is merged where that is legal. Both partitions are compiled by graphwright's own
-stages; they share weights, memory and equal kernels.
+An edit is named by an edge of the graph before fusion: ``apart`` forbids that both ends of the edge are in
+one kernel; all other legal merges are made. Both partitions are compiled by graphwright's own stages; they
+share weights, memory and equal kernels.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Stage:
 
     @classmethod
     def of(cls, module: Module, options: Options) -> Stage:
-        """``module``, which stays as it is, after all passes before fusion. With an ISA in ``options``, this
-        CPU need not have it.
+        """A copy of ``module`` after all passes before fusion. This CPU need not support the ISA in
+        ``options``.
         """
         load()
         options = for_this_cpu(options) if options.isa == "auto" else options
@@ -162,7 +162,9 @@ class Edit:
 
 
 def edits_of(stage: Stage) -> Iterator[Edit]:
-    """Every edge whose ends one kernel could compute, one for each partition that keeps them apart."""
+    """The edges whose ends one kernel could compute. If several edges give the same partition, only the first
+    one.
+    """
     merged = partition_of(stage.merged())
     nodes = stage.nodes()
     number = {node: k for k, node in enumerate(nodes)}

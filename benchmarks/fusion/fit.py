@@ -3,9 +3,10 @@
     python -m benchmarks.fusion.fit            # tables, from benchmarks/results/fusion/edits.json
     python -m benchmarks.fusion.fit --write    # writes src/graphwright/fusion/edit_model.json as well
 
-Every line is of edits that the coefficients have not seen: all of a pattern, of a kind of contraction or of
-an ISA are held out together. A decision is right if the other one would not be more than 3 % faster. Regret
-is the geometric mean of the time after the decisions over that after the best ones, less one.
+Every line is about edits to which the coefficients were not fitted: all edits of a pattern, of a kind of
+contraction or of an ISA are held out together. A decision is right if the other one would not be more than
+3 % faster. Regret is the geometric mean of the time after each decision relative to that after the best one,
+minus 1.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def written(found: Sequence[Sample], ridge: float) -> str:
 
 
 def misses(found: Sequence[Sample], ridge: float) -> list[tuple[Sample, float]]:
-    """Edits with their held-out predictions, those where most is lost first."""
+    """Edits with their held-out predictions, the largest losses first."""
     predicted = held_out(found, ridge, by_pattern).tolist()
     wrong = [(s, p) for s, p in zip(found, predicted, strict=True) if (s.ratio < 0) != (p < 0)]
     return sorted(wrong, key=lambda pair: -abs(pair[0].ratio))

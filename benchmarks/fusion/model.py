@@ -189,8 +189,8 @@ def best_ridge(found: Sequence[Sample]) -> float:
 
 
 def weights(found: Sequence[Sample]) -> Array:
-    """The weights of samples: lower where the measurement is less certain than the model can be, and where so
-    much is gained or lost that an error hardly changes a decision.
+    """The weights of samples. The weight is lower if the measurement is less certain than the model, and if
+    the gain or loss is so large that an error hardly changes the decision.
     """
     return SPREAD / np.array([math.hypot(SPREAD, s.spread, LARGE * s.ratio) for s in found])
 

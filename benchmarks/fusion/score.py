@@ -13,8 +13,9 @@ from benchmarks.fusion.paired import TIE
 
 @dataclass(frozen=True)
 class Score:
-    """``right``: the share of decisions that are right, or of ties. ``regret``: how many times the time after
-    them is longer than after the best ones, less one, as a geometric mean. ``worst``: the largest.
+    """``right``: the share of decisions that are right or make no difference. ``regret``: the geometric mean
+    of the time after each decision relative to that after the best one, minus 1. ``worst``: the largest
+    regret of one decision.
     """
 
     count: int

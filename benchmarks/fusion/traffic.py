@@ -5,9 +5,9 @@
 
 Nothing is run: bytes are counted from compiled graphs, with fusion and with none (``opt_level`` 0). A
 contraction is a product, a convolution, an attention or a recurrent layer: what it reads and writes would be
-left if all else were fused. ``decoder_N`` is one layer of a decoder of seven billion weights (hidden size
-3584, 28 heads and 4 of keys and values, 18944 features in the MLP) on N tokens, written as exporters write
-it; others are models of ``benchmarks.models``.
+left if all else were fused. ``decoder_N`` is one layer of a decoder with seven billion weights on N tokens,
+in the form in which exporters write it (hidden size 3584, 28 query heads, 4 heads of keys and values, 18944
+features in the MLP). The others are models of ``benchmarks.models``.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 ``python -m benchmarks.kernels.gemm [v3|v4] [WORD...]``.
 
 Shapes are M x N x K of bert_base (sequence 128), vit_b16 (197 tokens), a decoder layer (hidden 3584, 28 heads
-of 128, 4 of keys and values, MLP 18944), attention's products, and products of 1-16 rows. A line gives
-GFLOP/s and its part of the FMA limit; for up to 16 rows GB/s of B and its part of what a loop reads of as
-many bytes, or of the FMAs where these take longer. Limits are measured right before and after each run of the
-kernel, in processor time; a part is the median of the best quarter of such pairs, a speed the best. A
-neighbor on the other thread of the core costs the kernel, which issues three instructions a cycle, more than
-the FMA loop, which issues two: the median of all pairs says how much there was of it. WORDs choose lines that
-have one of them in their label.
+of 128, 4 of keys and values, MLP 18944), products in attention, and products of 1-16 rows. A line gives the
+GFLOP/s, and their share of the FMA limit. For up to 16 rows it gives the GB/s at which B is read, and their
+share of the speed of a loop that reads as many bytes (or of the FMA limit, if the FMAs take longer). Limits
+are measured directly before and after each run of the kernel, in processor time. A share is the median of
+the best quarter of such pairs, a speed is the best one. A process on the other hyperthread of the core slows
+down the kernel, which issues three instructions per cycle, more than the FMA loop, which issues two; the
+median of all pairs shows this effect. WORDs select the lines whose label contains one of them.
 """
 
 from __future__ import annotations

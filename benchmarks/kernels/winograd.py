@@ -1,11 +1,12 @@
 """Compares the Winograd kernel with direct convolution: ``python -m benchmarks.kernels.winograd [v3|v4]
 [CHANNELSxSIZE...]``.
 
-A shape is that of one image and a 3x3 convolution between as many channels, 256x14 for example. GFLOP/s are
-those of the direct algorithm for all kernels. "warm": the weights of the call before; "cold": one of as many
-copies as three times the largest cache holds, as if a model's other layers had driven it out. Kernels take
-turns with the FMA limit and with reading direct's weights, in processor time; speeds are the best of many
-runs, ratios to direct the median of the turns.
+A shape such as 256x14 is a 3x3 convolution of one image of 14x14 pixels, with 256 channels before and after.
+GFLOP/s count the operations of the direct algorithm for all kernels. "warm": each call reads the weights of
+the call before. "cold": calls read copies of the weights in turn, which together are three times as large as
+the largest cache, as if the other layers of a model had evicted them. Kernels take turns with a loop of FMAs
+and with a loop that reads the weights of the direct kernel. Times are processor time; speeds are the best of
+many runs, ratios to the direct kernel the median of the turns.
 """
 
 from __future__ import annotations

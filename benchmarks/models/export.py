@@ -24,7 +24,9 @@ SPREAD = 0.05
 
 
 def randomise(model: torch.nn.Module, seed: int) -> torch.nn.Module:
-    """Seeded biases, and affine parameters and statistics of norms, which all start as ones and zeros."""
+    """Gives biases, and the affine parameters and statistics of norms, random values from a seed: PyTorch
+    initializes them to ones and zeros.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def uniform(tensor: torch.Tensor, low: float, high: float) -> None:

@@ -1,7 +1,7 @@
 """The onnx package's light models with real weights: as shipped, every weight is one repeated constant.
 
 Weights become He-normal (He et al., "Delving Deep into Rectifiers", 2015), norms get random statistics, and
-the last layer is scaled so that its outputs have unit spread whatever the depth did to their size.
+the last layer is scaled so that its outputs have a standard deviation of 1, whatever the depth of the model.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def draw(use: tuple[str, int], shape: tuple[int, ...], generator: np.random.Gene
 
 
 def drop_unused(graph: onnx.GraphProto) -> None:
-    """Remove initializers, and inputs that stood for them, which nothing reads."""
+    """Removes initializers that nothing reads, and the inputs of the same names."""
     used = {name for node in graph.node for name in node.input}
     kept = [t for t in graph.initializer if t.name in used]
     data = [i for i in graph.input if i.name in used and i.name not in {t.name for t in kept}]
@@ -66,7 +66,9 @@ def drop_unused(graph: onnx.GraphProto) -> None:
 
 
 def normalize_last_layer(model: onnx.ModelProto) -> None:
-    """Divide the last weighted layer's weights so that what it returns for a normal input has unit spread."""
+    """Scales the weights of the last layer that has weights, so that its outputs for a normally distributed
+    input have a standard deviation of 1.
+    """
     last = [n for n in model.graph.node if n.op_type in {op for op, _ in WEIGHTS}][-1]
     probe = onnx.ModelProto()
     probe.CopyFrom(model)

@@ -38,7 +38,7 @@ def _model(
 
 
 def _node(op: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
-    """A node called as its first output is, with ``_node`` behind it."""
+    """A node named after its first output, with the suffix ``_node``."""
     results = outputs.split()
     return helper.make_node(op, inputs.split(), results, name=f"{results[0]}_node", **attributes)
 
@@ -173,7 +173,7 @@ def square_transpose() -> onnx.ModelProto:
 
 
 def in_place() -> onnx.ModelProto:
-    """A residual that is read once more, behind the sum that could lie in its place."""
+    """A residual that is read again after the sum, whose result could otherwise take its memory."""
     nodes = [
         _node("MatMul", "x w", "a"),
         _node("Softmax", "a", "b", axis=-1),

@@ -38,8 +38,8 @@ Plant = Callable[[], Any]
 
 
 def in_pass(name: str, change: Callable[[Module], None]) -> Plant:
-    """The pass of that name changes what a module computes, the first time that it runs on it and finds what
-    it changes there.
+    """The pass ``name`` changes what a module computes: in its first run on a module that contains what
+    ``change`` looks for.
     """
 
     @contextmanager

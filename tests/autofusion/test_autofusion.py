@@ -152,7 +152,7 @@ WINDOWS = {
     "ConvInteger": ("uint8", "x, w, zero, none", ""),
     "QLinearConv": ("uint8", "x, s, zero, w, s, none, s, zeros", ""),
 }
-"""For an op with windows: the type of its input, its operands, and attributes that it needs."""
+"""For each op with windows: the type of its input, its operands, and the attributes that it requires."""
 
 
 @pytest.mark.parametrize("size", [(5, 8), (6, 6), (7, 3), (9, 10)])
@@ -295,7 +295,9 @@ def run(*arguments: Any) -> Result:
 
 
 def test_the_model_describes_itself_as_its_source() -> None:
-    """Sizes that the source names but that are not proved here, a rank that is unknown here, and texts."""
+    """It has the names of sizes that the source declares but the compiler cannot prove, a rank that the
+    compiler does not know, and the texts.
+    """
     nodes = [
         helper.make_node("NonZero", ["x"], ["found"]),
         helper.make_node("SequenceAt", ["s", "i"], ["picked"]),

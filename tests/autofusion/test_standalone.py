@@ -1,5 +1,5 @@
-"""The standalone library: programs in C that have nothing else, several libraries in one process, damaged
-ones, and models that need Python.
+"""The standalone library: C programs that need no other file, several libraries in one process, damaged
+libraries, and models that need Python.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import graphwright as gw
 
 
 def outer_product(inputs: int) -> gw.GraphBuilder:
-    """Rows of many inputs, each as many as a size of its own says, times themselves."""
+    """The outer product of the rows of many inputs, each with its own dynamic number of rows."""
     b = gw.GraphBuilder()
     rows = b.concat(*(b.input(f"x{k}", "f32", (f"N{k}", 2)) for k in range(inputs)), axis=0)
     b.output("y", b.relu(b.matmul(rows, b.transpose(rows, perm=(1, 0)))))

@@ -40,7 +40,7 @@ class Case:
 
 @cache
 def node_cases() -> tuple[Case, ...]:
-    """All node cases of the package; it makes their data as it collects them, which takes some seconds."""
+    """All node cases of the package. Collecting them takes some seconds, because it computes their data."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = collect_testcases(None)

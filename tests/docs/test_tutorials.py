@@ -1,5 +1,5 @@
-"""Each tutorial runs from top to bottom in an empty folder, as a reader runs it, and its commands print what
-the page says: numbers and units may differ, and lines may come in another order.
+"""Each tutorial runs from top to bottom in an empty folder, as a reader runs it. Its commands print what the
+page shows, except for numbers, units and the order of lines.
 """
 
 from __future__ import annotations

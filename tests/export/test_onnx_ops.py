@@ -1,5 +1,5 @@
-"""Every sample of every op that ONNX can say: the nodes that it becomes pass ONNX's checker, mean the same
-when they are read again, and give what ONNX Runtime, or ONNX's own reference, makes of them.
+"""All samples of ops that ONNX can express. The exported nodes pass ONNX's checker, have the same results
+when they are imported again, and give the same in ONNX Runtime or in ONNX's own reference.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def test_nothing_is_left_if_writing_fails(tmp_path: Path) -> None:
 
 
 def control_flow() -> onnx.ModelProto:
-    """A loop that doubles x until its sum passes a limit, collects sums, and an If behind it."""
+    """A loop that doubles x until its sum exceeds a limit and collects the sums, then an If."""
     text = """
     <ir_version: 8, opset_import: ["" : 17]>
     g (float[n] x, int64 trips, bool flag) => (float[n] y, float[k] sums, float[n] z) {

@@ -158,8 +158,8 @@ def test_damaged_files_are_rejected(tmp_path: Path) -> None:
 
 
 def repeated(levels: int) -> bytes:
-    """A model whose graph has two nodes with an attribute, which has the next graph, and so on: nodes and
-    attributes of one level are the same tables.
+    """A model with ``levels`` nested graphs: each has two nodes with an attribute that contains the next
+    graph. Both nodes, and both attributes, are the same table.
     """
     b = flatbuffers.Builder(1024)
 

@@ -1,5 +1,5 @@
-"""Hints: nodes of a group are one kernel, those that are never fused are alone, and hints that cannot be
-satisfied are one error that names both nodes.
+"""Hints: one kernel computes the nodes of a group, nodes with the hint ``never`` have kernels of their own,
+and one error names all hints that cannot be satisfied, with both nodes.
 """
 
 from __future__ import annotations

@@ -25,7 +25,9 @@ def excited(
     strides: tuple[int, ...],
     options: gw.CompileOptions | None = None,
 ) -> tuple[gw.Model, Array, Array]:
-    """Images scaled by their means and projected, added again where that fits; weights and bias."""
+    """A model that scales images by a function of their means, projects them, and adds the images if the
+    shapes are equal; its weights and bias.
+    """
     channels = int(image[1])
     weights = rng.standard_normal((features, channels, *[1] * (len(image) - 2))).astype(np.float32)
     bias = rng.standard_normal(features).astype(np.float32)

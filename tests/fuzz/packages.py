@@ -1,7 +1,7 @@
 """Damaged ``.om`` files, each a pure function of its number.
 
-Bytes of the file are damaged, or a member, with all hashes set right. Kernels of unsigned packages are those
-of an attacker, which leave a mark if they are opened.
+Bytes of the file are damaged; or a member is damaged and all hashes are corrected. Unsigned packages contain
+kernels of an attacker, which leave a mark if they are opened.
 """
 
 from __future__ import annotations

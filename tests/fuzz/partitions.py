@@ -3,10 +3,10 @@
     python -m tests.fuzz.partitions [--graphs 1250] [--partitions 8] [--seed 0] [--jobs 2]
     python -m tests.fuzz.partitions --show SEED    # the partitions of one graph, and what is wrong
 
-A rule of fusion merges each legal candidate or does not, by chance. The partitions of a graph are entries of
-one package, so that one file of C has the kernels of all. Each runs on arrays that end or begin at unreadable
-pages, on one and two threads with the same bits, and with memory that is filled with NaN when its last user
-has ended.
+A fusion rule merges each legal candidate or leaves it, at random. The partitions of a graph are entries of
+one package, so that one C file has the kernels of all. Each partition runs on arrays that begin or end at
+inaccessible pages. Runs on one and on two threads must give the same bits, and a run in which memory is
+filled with NaN after its last use must give the same results.
 """
 
 from __future__ import annotations

@@ -149,7 +149,9 @@ class Figures:
 
 
 def figures_of(kind: str, first: int, count: int, kept: Path = KEPT, python: Python | None = None) -> Figures:
-    """Try ``count`` mutants of a kind, from number ``first`` on, in as many children as it takes."""
+    """Tries ``count`` mutants of a kind, from number ``first`` on, in child processes; a new child continues
+    after one that died.
+    """
     found, number = Figures(), first
     with tempfile.TemporaryDirectory() as folder:
         while number < first + count:

@@ -15,10 +15,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def guarded(array: Array, *, behind: bool = True) -> Array:
-    """A copy of ``array`` with a guard page right behind its last byte or, if not, in front of its first.
+    """A copy of ``array`` with a guard page directly after its last byte, or directly before its first one if
+    not ``behind``.
 
-    On the other side a guard page follows at the end of the memory page. Its elements are aligned, if
-    nothing else.
+    On the other side, the guard page begins where the last page of the array ends. The array is aligned only
+    to the size of its elements.
     """
     size = max(1, array.nbytes)
     pages = -(-size // PAGE)

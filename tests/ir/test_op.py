@@ -41,7 +41,9 @@ class Stride(Op):
 
 
 def test_every_attribute_counts() -> None:
-    """Attributes of a base class that is a dataclass count, and attributes that its subclass adds."""
+    """The fields of a base class that is a dataclass are attributes, and so are the fields that a subclass
+    adds.
+    """
     assert Window((2,), 4) == Window((2,), 4)
     assert hash(Window((2,), 4)) == hash(Window((2,), 4))
     assert Window((2,), 4) != Window((2,), 5)

@@ -37,7 +37,7 @@ SIZES = [0, 1, 2, 7, 16, 17, 4095, 4096, 4097, 12289]
 
 @pytest.fixture(scope="module", autouse=True)
 def kernel() -> Iterator[Any]:
-    """The kernel's module, while the folder of its family counts as one of the package's."""
+    """The kernel's module; during the test, the folder of its family belongs to the package of kernels."""
     registry.load()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "__path__", [*kernels.__path__, str(FAMILIES)])

@@ -116,7 +116,9 @@ def test_groups_of_whole_blocks(name: str, isa: str) -> None:
 
 @pytest.mark.parametrize("isa", RUNNABLE)
 def test_its_epilogue_adds_an_image_that_ends_there(isa: str) -> None:
-    """The kernel that follows it may write over that image, or over the result of the transposed one."""
+    """The kernel after it may write in place of that image, or of the result of the transposed
+    convolution.
+    """
     (node,) = _check(_module((4, 4), CASES["overlap"][1], 32, 32, True, "residual"), isa)
     assert is_blocked(node.operand(0)) and is_blocked(node.output)
 

@@ -75,7 +75,9 @@ def test_a_convolution_of_few_pixels_wastes_lanes_in_planes() -> None:
 
 
 def pooled(op: Pool, channels: int, size: int) -> tuple[float, int]:
-    """The time that blocks save an op, and that converting its operand and result takes."""
+    """The time that a blocked layout saves for an op, and the time for converting its operand and its
+    result.
+    """
     module = Module()
     graph = module.add_graph(Graph("main"))
     x = graph.add_input(tensor(F32, 1, channels, size, size), "x")

@@ -19,7 +19,7 @@ from graphwright.layout.transform import pack, unpack
 
 @st.composite
 def arrays(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], Layout]:
-    """An array, of which any axis may be the one along which memory runs, and a layout for it."""
+    """An array with its axes in any memory order, and a layout for it."""
     shape = tuple(draw(st.lists(st.integers(0, 7), min_size=1, max_size=4)))
     axes = range(len(shape))
     order = tuple(draw(st.permutations(axes)))

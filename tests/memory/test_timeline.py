@@ -26,7 +26,7 @@ def drawn(seed: int, threads: int) -> tuple[TaskGraph, Timeline]:
 
 
 def running_order(program: TaskGraph, block: int = 0) -> Iterator[int]:
-    """Tasks as they run, those of inner blocks behind the one that holds them."""
+    """The tasks in the order in which they run; the tasks of a block follow the task that contains it."""
     for task in range(program.blocks[block].first, program.blocks[block].first + program.blocks[block].count):
         yield task
         for inner in program.tasks[task].blocks:

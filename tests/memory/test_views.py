@@ -14,7 +14,9 @@ OLD, VIEW, NEW, OTHER = (Value(TensorType(F32, (4,)), name) for name in ("old", 
 
 
 def launch(*operands: Value, in_place: bool = False) -> Launch:
-    """A launch that writes its last operand, over the first one if ``in_place``."""
+    """A launch that writes its last operand; with ``in_place``, this may share the memory of the first
+    one.
+    """
     pairs = ((operands[-1], operands[0]),) if in_place else ()
     return Launch(KernelRef("kernel"), operands, (len(operands) - 1,), (), 1, in_place=pairs)
 

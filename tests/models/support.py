@@ -38,7 +38,9 @@ def marked(name: str, *values: Any) -> Any:
 
 
 def file_of(name: str) -> Path:
-    """The model's file; the test fails where it cannot be fetched, and skips a heavy one that is absent."""
+    """The model's file. If it cannot be fetched, the test fails; if a heavy model is absent, the test is
+    skipped.
+    """
     model = MODELS[name]
     if model.heavy and not model.cached_file().exists():
         pytest.skip(f"python -m benchmarks.models fetch {name}")

@@ -31,7 +31,7 @@ class Outcome:
 
 
 def run_samples(samples: Sequence[tuple[int, Sample]]) -> dict[int, Outcome]:
-    """Compile ``samples`` (with their numbers) as one model on the CPU, run it once."""
+    """Compiles ``samples``, each with its number, as one model on the CPU, and runs it once."""
     module = Module()
     types = {
         f"s{k}_{p}": _renamed(a.type, k, s)

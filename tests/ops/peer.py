@@ -98,7 +98,9 @@ def importer_of(op_type: str, opset: int) -> Any:
 def imported(
     op_type: str, arrays: Sequence[Array | None], attributes: dict[str, Any], opset: int, outputs: int = 1
 ) -> list[Array]:
-    """The outputs of one node by the references of the ops that it is imported as; inputs are constants."""
+    """Imports one node with constant inputs, and computes its outputs by the references of the imported
+    ops.
+    """
     module = Module()
     b, _ = new_main_graph(module, [])
     values = [None if a is None else b.const(a) for a in arrays]

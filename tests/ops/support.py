@@ -30,7 +30,7 @@ SIZES = (3, 5, 4, 7)
 
 @contextmanager
 def noted(text: str) -> Iterator[None]:
-    """Adds ``text`` to a failure inside, which says where it is in a test of many samples."""
+    """Adds ``text`` to a failure in the block, to say which of many samples fails."""
     try:
         yield
     except (Exception, pytest.fail.Exception) as error:

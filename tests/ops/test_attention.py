@@ -1,4 +1,4 @@
-"""Attention compiled: one launch, for any sequence lengths, as its definition in f64 says."""
+"""Compiled attention is one launch for any sequence lengths, and agrees with its definition in f64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Ops that ONNX Runtime had before ONNX, that it has alone, or that ONNX withdrew: against ONNX Runtime."""
+"""Ops that ONNX Runtime had before ONNX, that only it has, or that ONNX withdrew, compared with ONNX
+Runtime.
+"""
 
 from __future__ import annotations
 

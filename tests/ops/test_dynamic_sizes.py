@@ -41,7 +41,9 @@ NO_REFERENCE_SIZES = {
 
 
 def is_open(sample: Sample) -> bool:
-    """Whether the sample has a tensor whose sizes a run may decide, and attributes that no symbol is in."""
+    """Whether the sample can have dynamic sizes: it has a tensor operand, and no symbols in its
+    attributes.
+    """
     attributes = [v for value in sample.op.attributes().values() for v in (value, *_items(value))]
     tensors = [arg.type for arg in sample.inputs if arg is not None]
     return (
@@ -104,7 +106,7 @@ def operands(sample: Sample, b: Builder, inputs: list[Value]) -> Iterator[Value 
 
 
 def variations(sizes: Sizes, is_short: bool) -> Iterator[Sizes]:
-    """The sizes as they are, all of them 1, and each of them 0, 1 and 2."""
+    """``sizes`` unchanged, then all sizes 1, then one size after the other 0, 1 and 2."""
     yield sizes
     yield dict.fromkeys(sizes, 1)
     for number in (0, 1, 2):

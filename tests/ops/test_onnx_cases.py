@@ -157,7 +157,7 @@ def _is_tested(case: Any) -> bool:
 
 @pytest.fixture(scope="module")
 def cases() -> dict[tuple[str, str], list[Any]]:
-    """Cases by the op of their first node. ONNX computes their data as it lists them, which takes seconds."""
+    """Cases by the op of their first node. Listing them takes seconds, because ONNX computes their data."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         listed = load_model_tests(kind="node")

@@ -47,7 +47,9 @@ def bad(sample: Sample) -> bool:
 def samples_that(
     are_tested: Callable[[Sample], bool],
 ) -> Callable[[Callable[[Sample], None]], Callable[[str], None]]:
-    """Tests an op with all these samples of it, as pytest takes longer to start a test than most of them."""
+    """Makes one test per op that tests all its samples that ``are_tested``: starting a test takes pytest
+    longer than most samples.
+    """
     chosen = {name: [(k, s) for k, s in enumerate(cls.samples) if are_tested(s)] for name, cls in OPS.items()}
 
     def of_each_op(test: Callable[[Sample], None]) -> Callable[[str], None]:

@@ -1,4 +1,4 @@
-"""Ops that Python runs in a program, with sizes among their attributes that a run decides."""
+"""Ops that Python runs within a program, with attributes that contain sizes known only in a run."""
 
 from __future__ import annotations
 

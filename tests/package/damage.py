@@ -24,7 +24,9 @@ def members_of(path: Path) -> dict[str, bytes]:
 
 
 def rebuilt(source: Path, target: Path, changes: Mapping[str, bytes], key: bytes | None = None) -> Path:
-    """``source`` with ``changes`` and a manifest that agrees with them, signed with ``key`` or by no one."""
+    """Writes ``source`` with ``changes`` and a manifest that agrees with them, signed with ``key``, or
+    unsigned.
+    """
     members = {n: d for n, d in members_of(source).items() if n not in ("signature", "manifest.json")} | dict(
         changes
     )

@@ -29,7 +29,7 @@ def affine() -> bytes:
 
 
 def branching() -> bytes:
-    """Rows of ``y`` gathered in a loop, its places that are not 0, and one of two branches."""
+    """The rows of ``y`` gathered in a loop, the indices of its nonzero elements, and one of two branches."""
     node, info = helper.make_node, helper.make_tensor_value_info
     rows = helper.make_graph(
         [

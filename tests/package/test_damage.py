@@ -1,4 +1,4 @@
-"""Weights that were damaged on their way are found, and named, where they are copied or where one asks."""
+"""Damaged weights are an error that names them: when they are copied, and with ``verify=True``."""
 
 from __future__ import annotations
 

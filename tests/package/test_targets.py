@@ -1,4 +1,6 @@
-"""One package for several CPUs: each runs as if it was compiled for that CPU alone, on the same weights."""
+"""One package for several CPUs: on each CPU it gives the same as a package for that CPU alone, with one set
+of weights.
+"""
 
 from __future__ import annotations
 

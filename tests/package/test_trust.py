@@ -106,7 +106,7 @@ def test_keys_that_can_be_guessed_are_rejected(package_path: Path, key: bytes) -
 
 
 def test_saving_does_not_sign_for_others(package_path: Path, options: Options, tmp_path: Path) -> None:
-    """A package that was trusted once is not signed as an own build when it is saved."""
+    """Saving a package that was loaded with ``trust=True`` does not sign it with the user's key."""
     foreign = rebuilt(package_path, tmp_path / "foreign.om", {}, OTHER)
     gw.load(foreign, trust=True, options=options).save(tmp_path / "again.om")
     own = user_key(options.key_folder, create=False)

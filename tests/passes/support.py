@@ -126,7 +126,9 @@ SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -1.0)
 
 
 def filled(dtype: DType, shape: Sequence[int], rng: np.random.Generator, special: bool = False) -> Array:
-    """Numbers small enough that nothing overflows, or, if ``special``, some of those that make trouble."""
+    """Numbers small enough that nothing overflows; with ``special``, half of them are zeros, infinities, NaN
+    and other extreme numbers.
+    """
     if dtype.kind == "bool":
         return np.asarray(rng.integers(0, 2, shape)).astype(np.bool_)
     if dtype.is_integer:

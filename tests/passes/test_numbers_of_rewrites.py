@@ -15,7 +15,7 @@ import graphwright as gw
 
 Array = np.ndarray[Any, Any]
 Nodes = tuple[tuple[str, str, str, dict[str, Any]], ...]
-"""Op, its inputs and outputs with commas between them, its attributes."""
+"""The op, its inputs and its outputs, separated by commas, and its attributes."""
 
 
 def check(
@@ -26,9 +26,10 @@ def check(
     atol: float = 0.0,
     dynamic_sizes: bool = False,
 ) -> None:
-    """Assert that the model of ``nodes``, which gives y, gives the same compiled as node by node.
+    """Asserts that the model of ``nodes`` with the output y gives the same compiled and evaluated node by
+    node.
 
-    Sizes of inputs are symbols where they are to be open.
+    With ``dynamic_sizes``, the sizes of inputs are symbols.
     """
     infos = [
         helper.make_tensor_value_info(

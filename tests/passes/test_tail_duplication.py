@@ -1,4 +1,4 @@
-"""Branches of different rank: what follows them moves into them, whatever it is, and means the same."""
+"""Branches with results of different rank: the nodes after them move into them, and results stay the same."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STEPS = ("split", "unary", "number", "other", "print", "apart")
 
 
 def _split(graph: Graph, condition: Value, value: Value, other: Value, ways: Sequence[int]) -> Value:
-    """A branch whose regions add as many axes to ``value`` in front as ``ways`` say."""
+    """An If whose regions prepend as many axes to ``value`` as ``ways`` says."""
     regions = []
     for number, axes in enumerate(ways):
         region = Graph(f"way{number}")

@@ -140,7 +140,9 @@ def test_each_task_of_each_run_is_counted(
 
 
 def assert_shows(trace: Trace, p: Any, after: list[tuple[int, ...]], runs: int) -> None:
-    """Every piece lies in time within its run, and an arrow leads to it from each task that it waits for."""
+    """Asserts that each piece is within the time of its run, and that an arrow leads to it from each task
+    that it waited for.
+    """
     slices = trace.slices()
     pieces = [s for s in slices if s.category == "task"]
     whole = {s.details["run"]: s for s in slices if s.category == "run"}
@@ -157,7 +159,7 @@ def assert_shows(trace: Trace, p: Any, after: list[tuple[int, ...]], runs: int) 
 
 
 def test_rows_add_up_to_the_time_of_the_runs(model: gw.Model, classifier: Classifier) -> None:
-    """On one thread, the time of runs is that of tasks and what is between them."""
+    """On one thread, the time of runs is the sum of the times of tasks and of the time between them."""
     model.threads = 1
     with gw.profile() as p:
         for _ in range(5):

@@ -1,4 +1,4 @@
-"""Reads traces as the Trace Event Format (Google, 2016) documents them, knowing nothing of who wrote them."""
+"""Reads traces in the Trace Event Format (Google, 2016), independently of the code that writes them."""
 
 from __future__ import annotations
 

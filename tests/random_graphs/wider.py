@@ -162,7 +162,7 @@ class Wider(Grower):
     # -- sequences ------------------------------------------------------------------------------------------
 
     def sequence(self, x: Value) -> None:
-        """Tensors in a list that is changed, and one of it, or all of them joined."""
+        """Adds a sequence of tensors, changes it, and reads one of its tensors or joins all of them."""
         items = [v for v in (self.pick(lambda v: v.type == x.type) for _ in range(2)) if v is not None]
         parts = self.b(SequenceConstruct(), x, *items)
         parts = self.b(SequenceInsert(), parts, self.random.choice([x, *items]), *self.place(len(items)))

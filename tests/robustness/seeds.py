@@ -128,7 +128,9 @@ def recurrence() -> bytes:
 
 
 def loops() -> bytes:
-    """A counted loop with rows, one that ends early, one whose value grows, and a Scan from its end."""
+    """A counted loop with a scan output, a loop that ends early, one whose loop-carried value grows, and a
+    Scan in reverse.
+    """
     product = [node("MatMul", "h w", "m"), node("Tanh", "m", "hn"), node("Gather", "x i", "r", axis=1)]
     counted = _body([*product, *_goes_on()], _received("h"), "on2", "hn", "r")
     largest = [node("ReduceMax", "vn", "top", keepdims=0), node("Less", "low top", "on2")]

@@ -11,7 +11,7 @@ FEATURES, HIDDEN = 8, 5
 
 
 def recurrent(batch: int | str = 1) -> bytes:
-    """A GRU that takes its hidden state and gives the next, with a projection behind it."""
+    """A GRU with its hidden state as an input and its next state as an output, followed by a projection."""
     random = np.random.default_rng(0)
     shapes = {"w": (1, 3 * HIDDEN, FEATURES), "r": (1, 3 * HIDDEN, HIDDEN), "p": (HIDDEN, 2)}
     weights = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}

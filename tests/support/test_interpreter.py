@@ -1,4 +1,4 @@
-"""An application that contains Python is never started as if it were Python."""
+"""An application that embeds Python is never started in place of the Python interpreter."""
 
 from __future__ import annotations
 

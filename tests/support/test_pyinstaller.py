@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "src" / "graphwright"
 OPTIONAL = {"onnxruntime", "openvino", "torch", "torch._inductor.config", "PIL.Image"}
-"""Modules that an application imports itself if it needs them."""
+"""Modules that are not bundled, because an application that needs them imports them."""
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""``graphwright explain --passes``, ``--layouts``, ``--shapes`` and ``--kernels``: of a small model whose
-numbers are known, as text and as JSON, from a package and from a model that is compiled for it.
+"""``graphwright explain --passes``, ``--layouts``, ``--shapes`` and ``--kernels`` on a small model with known
+results: as text and as JSON, for a package and for an ONNX model.
 """
 
 from __future__ import annotations

@@ -489,7 +489,7 @@ def test_integers_between_floats(bounds: tuple[float, ...], dtype: torch.dtype) 
 
 
 class SharedCache(nn.Module):
-    """A cache that is a buffer and is written to under another name, as those of transformers are."""
+    """A cache that is a buffer, and is written through another name, as the caches of transformers are."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -164,7 +164,9 @@ def test_an_axis_that_keeps_its_size_is_not_smoothed(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_resized_bytes_are_rounded(mode: str) -> None:
-    """To within one, as PyTorch's weights of bytes are integers, and its sums of integers have no ties."""
+    """Results may differ by one: PyTorch resizes bytes with integer weights, and rounds integer sums, which
+    have no ties.
+    """
     x = torch.from_numpy(np.random.default_rng(0).choice([0, 5, 90, 255], (1, 2, 9, 7)).astype(np.uint8))
 
     def resize(x: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,9 @@ from tests.frontends.torch.support import captured
 
 
 def changing(graph: fx.GraphModule) -> fx.GraphModule:
-    """``graph``, whose first result is written into its first argument, as AOTAutograd states it."""
+    """``graph`` changed so that its first result is written to its first argument, in the form that
+    AOTAutograd gives.
+    """
     output = graph.graph.output_node()
     first, *rest = output.args[0]  # type: ignore[misc,union-attr]  # a list of nodes
     argument = next(iter(graph.graph.find_nodes(op="placeholder")))

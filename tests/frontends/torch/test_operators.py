@@ -32,11 +32,13 @@ TOLERANCES = {
 ROUGH = {"special.bessel_j0": (torch.float64,), "special.bessel_y1": (torch.float64,)}
 """Dtypes in which PyTorch's own results are far from exact ones."""
 INEXACT = ("polygamma", "special.polygamma", "grid_sampler_2d", "grid_sampler_3d")
-"""Operators whose results in few bits are compared with those in f64."""
+"""Operators whose results in small dtypes are compared with those in f64."""
 UNDEFINED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
 """Operators whose results may be anything."""
 UNSTABLE = {"topk": 1, "sort": 0}
-"""Operators that leave open which of equal elements comes first, by the position of their argument dim."""
+"""Operators for which the order of equal elements is undefined, and the position of their argument
+``dim``.
+"""
 NOTHING_TAKEN = (
     "as_strided.partial_views",
     "linalg.inv_ex",
@@ -118,7 +120,7 @@ def _check(info: Any, sample: Any) -> bool:
 
 
 def _called_in_f64(call: Any, tensors: list[torch.Tensor]) -> torch.Tensor:
-    """The result for ``tensors`` as f64, in the type that it has for them as they are."""
+    """The result of ``call`` computed in f64, in the dtype that it has for ``tensors``."""
     wide = [each.double() if each.is_floating_point() else each for each in tensors]
     exact: torch.Tensor = call(*wide)
     return exact.to(call(*tensors).dtype)

@@ -45,9 +45,9 @@ class Mismatch:
     agreed: bool = False
     """Whether onnx's reference evaluator gives what graphwright gives, and not what ONNX Runtime gives."""
     attributes: str = ""
-    """Those of the node at fault, as ``name=value`` with blanks between, where it is known."""
+    """The attributes of the node at fault, if it is known, as ``name=value``, separated by blanks."""
     explained: str = ""
-    """Why it is no fault, where that was found out without the table of known differences."""
+    """The reason why it is no fault, if this was found without the table of known differences."""
 
     @property
     def group(self) -> str:

@@ -27,10 +27,10 @@ RESULTS = ("values", "shape", "dtype")
 
 
 def blamed(case: Case, mismatch: Mismatch, options: Options) -> tuple[Case, Mismatch]:
-    """The node at fault as a case of its own, or the whole case where its nodes do not show the fault.
+    """The node at fault as a case of its own; the whole case if no node alone shows the fault.
 
-    A mismatch is explained where each node that differs is known to, and where graphwright's graph
-    gives what graphwright's nodes give one by one.
+    A mismatch is explained if every node that differs is a known difference, or if graphwright's graph gives
+    the same as its nodes one by one.
     """
     if mismatch.kind not in RESULTS:
         return case, mismatch
@@ -103,7 +103,7 @@ def _attributes(model: onnx.ModelProto, node: onnx.NodeProto) -> str:
 
 
 def _whole(case: Case, feed: Mapping[str, Any], options: Options) -> str:
-    """The difference between graphwright's graph and its nodes run one by one on each other's results."""
+    """The difference between the results of graphwright's graph and those of its nodes, run one by one."""
     values = {**constants(case.model), **feed}
     for node in case.model.graph.node:
         model, operands = alone(case.model, node, values)

@@ -1,4 +1,6 @@
-"""Many cases in worker processes: a worker that dies or hangs is a mismatch of the case that it was at."""
+"""Runs many cases in worker processes. If a worker dies or hangs, the case that it was running is a
+mismatch.
+"""
 
 from __future__ import annotations
 

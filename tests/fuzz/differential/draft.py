@@ -1,7 +1,7 @@
 """A random ONNX graph while it grows, and the case that it becomes: a model with feeds of several sizes.
 
-Dims are numbers or names of symbols. A symbol has the sizes that it may take, or a function of the symbols
-before it; one random structure is then fed at many sizes, so that it is compiled once.
+Dims are numbers or names of symbols. A symbol has the sizes that it may take, or is a function of earlier
+symbols. So one random graph is compiled once and fed at many sizes.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from .peers import session
 
 
 def reproducer(seed: int, ops: Sequence[str], device: str) -> str:
-    """A script that shows the first mismatch of a case, as small as single steps make it."""
+    """A script that shows the first mismatch of a case, minimized until no single step makes it smaller."""
     options = Options.from_environment(device=device, threads=1)
     case = generate(seed, ops)
     found = attempt(case, options)

@@ -120,7 +120,7 @@ def test_one_launch_with_a_hook(name: str) -> None:
 
 
 def gated(b: Builder, x: Value) -> Value:
-    """The op that combines two matrix multiplications with one left operand, and the next one."""
+    """Two matrix multiplications with one left operand, and the ops that combine them."""
     rng = np.random.default_rng(0)
     first, second = (b(MatMul(), x, b.const(rng.normal(size=(7, 33)), F32)) for _ in range(2))
     made: Value = b(Add(), b(Mul(), b(Relu(), first), second), b.const(rng.normal(size=33), F32))

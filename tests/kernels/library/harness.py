@@ -164,8 +164,8 @@ def declared(
     scratch: Any,
     hooked: bool,
 ) -> list[npt.NDArray[Any] | None]:
-    """Copies of ``operands`` that have no more bytes than ``kernel`` says it touches, in front of an
-    unreadable page. What it says is not too much: it is read where they lie.
+    """Copies of ``operands`` with only the bytes that ``kernel`` declares to access, directly before an
+    inaccessible page. What it says is not too much: it is read where they lie.
     """
     out = reach(kernel, args, grid, len(operands), hooked)
     assert out[0] == grid and out[1] <= int(scratch), f"{list(out[:2])} for {grid} and {scratch}"
@@ -251,9 +251,9 @@ def call(
     hook_args: Sequence[int] = (),
     bare: bool = True,
 ) -> int:
-    """Run all chunks of ``kernel`` (by default one); returns the first error or 0. The scratch is guarded.
+    """Runs all chunks of ``kernel`` (by default one); returns the first error or 0. The scratch is guarded.
 
-    First it runs on what it declares to touch alone, unless not ``bare``.
+    With ``bare``, it runs first on copies of exactly the bytes that it declares to access.
     """
     if grid and bare:
         check_refusals(kernel, args, grid, len(operands), bool(hook))
@@ -294,8 +294,8 @@ def call_hooked(
     kernel: Any, operands: Sequence[npt.NDArray[Any] | None], args: Sequence[Any], grid: Any, scratch: Any,
     shape: tuple[int, int, int], *, chunks: Chunks | None = None,
 ) -> Array:  # fmt: skip
-    """What the hook ``scale`` stored for a logical output [batch, rows, cols], each element once: the same
-    where it finds its tiles in the output already.
+    """What the hook ``scale`` stores for an output [batch, rows, cols]; it must store each element once. The
+    result must be the same if the hook finds its tiles in the output.
     """
     stored = [_hooked(kernel, operands[:-1], args, grid, scratch, shape, chunks, x) for x in (False, True)]
     assert np.array_equal(*stored, equal_nan=True)
@@ -337,9 +337,9 @@ def guarded(elements: int, side: str, fill: float = 0.0) -> Array:
 def strided(
     values: npt.NDArray[Any], order: Sequence[int], gap: int, side: str, step: int = 1
 ) -> tuple[Array, tuple[int, ...]]:
-    """``values`` in guarded memory with its axes in ``order`` (outermost first), ``gap`` elements after
-    each row of the inmost axis and ``step`` from one of its elements to the next; returns the view and its
-    element strides.
+    """Copies ``values`` to guarded memory, with the axes in ``order`` (outermost first). Elements of the
+    innermost axis are ``step`` elements apart, and its rows are followed by ``gap`` unused elements. Returns
+    the view, and its strides in elements.
     """
     strides = [0] * values.ndim
     stride = step

@@ -1,4 +1,6 @@
-"""A launch is planned if its operands have as many bytes as its kernel says it touches, and no fewer."""
+"""Checks that a launch is planned only if its operands have at least the bytes that the kernel declares to
+access.
+"""
 
 from __future__ import annotations
 

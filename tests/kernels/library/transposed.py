@@ -1,5 +1,5 @@
-"""Transposed convolutions: cases, their operands, and their results, by the definition that each input is
-scattered to the outputs that it reaches.
+"""Transposed convolutions: cases, operands, and expected results. By definition, each input pixel times each
+tap is added to one output pixel.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def test_probit_is_the_normal_quantile() -> None:
 
 @pytest.mark.parametrize("integers", ["classlabels_ints", "classlabels_int64s"])
 def test_probit_gives_a_score_for_each_of_two_classes(integers: str) -> None:
-    """ONNX Runtime writes one of the two scores, and leaves the other one as it was in memory."""
+    """ONNX Runtime writes only one of the two scores; the other one is what was in memory before."""
     x = np.array([[0.025], [0.5], [0.8413447]], np.float32)
     linear = {"coefficients": [1.0], "intercepts": [0.0]}
     stump = {

@@ -83,7 +83,7 @@ def runs(device: TierUp, size: int, count: int) -> None:
 
 
 def built(device: TierUp, size: int) -> None:
-    """Run a size until its variant, if one is made, is there."""
+    """Runs a size until its variant exists, if one is compiled."""
     runs(device, size, AFTER)
     assert device.wait(SECONDS)
 
@@ -268,8 +268,8 @@ def strings_and_lists() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("between", ["", "dynamic"])
 def test_partitioned_models_have_variants(between: str, quick: Options, tmp_path: Path) -> None:
-    """Models that are partitioned have variants, and so do models whose gears leave other shapes to a dynamic
-    program.
+    """Variants are also compiled for partitioned models, and for shapes that are not a gear if a dynamic
+    program runs them.
     """
     gears = gw.Gears(batch=(7, 9), between=between) if between else None
     model = gw.compile(strings_and_lists(), gears=gears, options=quick)

@@ -20,7 +20,7 @@ START = RANDOM.bit_generator.state
 
 @dataclass(frozen=True)
 class Partitioned:
-    """A model, feeds for it, the ops that the host runs, and how many programs lie between them."""
+    """A model, its feeds, the ops that the host runs, and the number of programs between them."""
 
     model: bytes
     feeds: Sequence[Feed]

@@ -187,7 +187,9 @@ def _rename(made: onnx.NodeProto, names: dict[str, str], suffix: str) -> None:
 
 @st.composite
 def repeats(draw: st.DrawFn) -> Repeat:
-    """Loops of any kind; those without a condition change the cache, so that no program repeats them."""
+    """Loops of all kinds. Loops without a condition change the size of the cache, so that no program contains
+    them.
+    """
     conditional = draw(st.booleans())
     steps = draw(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=3))
     caches = sorted(CACHES if conditional else CACHES.keys() - {"same"})

@@ -1,4 +1,4 @@
-"""Where workers run: off the caller's core if it is the only caller, and if there are cores enough."""
+"""Workers run on other cores than the caller, if it is the only caller and there are enough cores."""
 
 from __future__ import annotations
 

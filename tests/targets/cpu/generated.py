@@ -61,7 +61,8 @@ def run(
 ) -> None:
     """Run every phase of ``kernel`` in ``pieces`` chunks of its grid, on ``arrays`` in place.
 
-    First on copies that have no more bytes than the kernel says it touches, in front of an unreadable page.
+    First on copies with only the bytes that the kernel declares to access, directly before an inaccessible
+    page.
     """
     arg = (ctypes.c_int64 * max(1, len(kernel.sizes)))(*(sizes[s] for s in kernel.sizes))
     for phase in phases(kernel):
@@ -75,7 +76,7 @@ def run(
 
 
 def extents(library: ctypes.CDLL, phase: Kernel, sizes: dict[str, int]) -> list[int]:
-    """Bytes of each operand that the kernel may touch, as it says; its grid and scratch are as they are."""
+    """The bytes of each operand that the kernel declares to access; its grid and scratch are as they are."""
     count = len(phase.parameters)
     arg = (ctypes.c_int64 * max(1, len(phase.sizes)))(*(sizes[s] for s in phase.sizes))
     out = (ctypes.c_double * (FIRST + count))()

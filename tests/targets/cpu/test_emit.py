@@ -80,7 +80,9 @@ def kernel_of(body: str, parameters: str, sizes: str = "M, N") -> Kernel:
 
 SMOOTH = ("neg", "abs", "exp", "tanh", "sigmoid", "sin", "erf")
 STEPS = ("floor", "ceil", "round", "trunc", "sign")
-"""Rounding of their operand may move them a whole step, so they are applied to leaves alone."""
+"""A rounding error of the operand may change the result by a whole step, so these functions are applied only
+to leaves.
+"""
 
 
 @st.composite

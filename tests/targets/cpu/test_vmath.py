@@ -78,7 +78,9 @@ def inputs() -> Array:
 
 
 def domain(name: str, x: Array) -> Array:
-    """``x`` where ``name`` is defined of all of it, else with its signs changed."""
+    """``x``, restricted to the domain of ``name``: signs are changed for a function of nonpositive
+    numbers.
+    """
     return -np.abs(x) if name == "exp_nonpositive" else x
 
 

@@ -28,7 +28,9 @@ sys.exit(3 if all(op.encode() in data for op in wanted) else 0)
 
 @pytest.fixture
 def command(tmp_path: Path) -> str:
-    """A command that exits with 3 if a model has the ops that it is given: no other name contains theirs."""
+    """A command that exits with 3 if a model contains the given ops. It searches for their names, which no
+    other name in the model contains.
+    """
     (tmp_path / "check.py").write_text(CHECK)
     return f"{sys.executable} -S -E {tmp_path / 'check.py'} {{}}"
 

@@ -15,8 +15,8 @@ from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.choose import Choice, choose
 from graphwright.kernels.candidates.context import Candidate, Context, Unsupported
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Alias, Launch, Run
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, nest
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.ops.core.trilu import Trilu

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphwright as gw
-from graphwright.kernels.generated import fused
+from graphwright.kernels.loops import fused
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.matmul import MatMul

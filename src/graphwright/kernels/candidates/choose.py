@@ -122,7 +122,7 @@ def _is_same(offer: Offer, other: Offer) -> bool:
 def _candidate_name(candidate: Candidate) -> str:
     """The name of a candidate: its family and function, such as ``gemm.product_of_matrices``."""
     *_, folder, module = ["", *candidate.__module__.split(".")]
-    family = module if folder in ("candidates", "generated") else folder
+    family = module if folder in ("candidates", "loops") else folder
     return f"{family}.{getattr(candidate, '__name__', 'candidate')}"
 
 

@@ -9,7 +9,7 @@ from graphwright.ir.loops.nodes import Load, Position, Scalar, Store, apply
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import Layout, Shape, TensorType
 from graphwright.kernels.candidates.context import Context
-from graphwright.kernels.generated.loops import KernelBuilder, nest
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, nest
 
 
 def packed(

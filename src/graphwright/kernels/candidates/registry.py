@@ -93,9 +93,9 @@ def load() -> None:
 @cache
 def _load_from(folders: tuple[str, ...]) -> None:
     for family in pkgutil.iter_modules(folders):
-        if family.ispkg and family.name != "generated":
+        if family.ispkg and family.name != "loops":
             _load(f"{kernels.__name__}.{family.name}", "candidates")
-    _load(f"{kernels.__name__}.generated", "")
+    _load(f"{kernels.__name__}.loops", "")
 
 
 def _load(package: str, ending: str) -> None:

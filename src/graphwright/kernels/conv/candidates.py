@@ -27,8 +27,8 @@ from graphwright.kernels.conv.blocked_candidates import launch_blocked
 from graphwright.kernels.conv.blocked_convolution import BlockedConvolution
 from graphwright.kernels.conv.blocked_transposed_candidates import BlockedTransposed
 from graphwright.kernels.conv.sliding import Sliding, sliding
-from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, nest
 from graphwright.kernels.strides import row_major_strides
 from graphwright.layout.blocks import is_blocked
 from graphwright.ops.nn.conv import Conv

@@ -24,8 +24,8 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Dim, minimum, symbol
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Launch
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, nest
 from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.core.matmul import MatMul
 

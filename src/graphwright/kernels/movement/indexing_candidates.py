@@ -23,8 +23,8 @@ from graphwright.ir.symbols import Dim, ceildiv, minimum, numbers, product, symb
 from graphwright.ir.types import I64, DType
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.generated.loops import KernelBuilder, from_end, moved_dtype, nest
 from graphwright.kernels.launch import Alias, Copy, Launch, Run, launch_of
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, from_end, moved_dtype, nest
 from graphwright.kernels.movement.indices import CheckIndices
 from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.ops.core.gather_elements import GatherElements

@@ -31,8 +31,8 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import I64
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Launch
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, nest
 from graphwright.kernels.recurrent import elman
 from graphwright.kernels.recurrent.candidates import activations_of, fields_of, launch_layer, refusal_of
 from graphwright.ops.core.unary import Relu, Sigmoid, Tanh

@@ -28,8 +28,8 @@ from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, DType, TensorType
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.generated.loops import KernelBuilder, nest, rows_and_columns
 from graphwright.kernels.launch import Alias, Launch, Run, launch_of
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, nest, rows_and_columns
 from graphwright.kernels.resize.resize import Coordinates, Rounding
 from graphwright.kernels.resize.resize import Resize as ResizeKernel
 from graphwright.ops.core.shaping import number

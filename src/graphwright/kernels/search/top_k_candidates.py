@@ -6,8 +6,8 @@ from graphwright.ir.graph import Node
 from graphwright.ir.types import BF16
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.generated.loops import rows_and_columns
 from graphwright.kernels.launch import Launch, launch_of
+from graphwright.kernels.loops.kernel_builder import rows_and_columns
 from graphwright.kernels.search.top_k import Kind
 from graphwright.kernels.search.top_k import TopK as TopKKernel
 from graphwright.ops.core.top_k import TopK

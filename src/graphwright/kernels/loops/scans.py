@@ -23,8 +23,8 @@ from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, sym
 from graphwright.ir.types import DType
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.generated.loops import KernelBuilder, nest, rows_and_columns
 from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, nest, rows_and_columns
 from graphwright.ops.core.cumulative import CumProd, CumSum, Cumulative
 from graphwright.records import dataclass
 

@@ -7,8 +7,8 @@ from graphwright.ir.loops.nodes import Load, Store, cast
 from graphwright.ir.symbols import symbol
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Launch
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, nest
 from graphwright.ops.core.clip import Clip
 
 

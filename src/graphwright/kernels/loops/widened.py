@@ -12,8 +12,8 @@ from graphwright.ir.types import F32, HALVES, I8, I16, U8, U16, DType, TensorTyp
 from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, nest
 from graphwright.ops.core.grouped_matmul import GroupedMatMul
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.nn.average_pool import AveragePool

@@ -30,8 +30,8 @@ from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, DType
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.generated.loops import KernelBuilder, nest
 from graphwright.kernels.launch import Launch
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, nest
 from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.col2im import Col2Im

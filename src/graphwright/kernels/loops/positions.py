@@ -8,8 +8,8 @@ from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import I64
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
-from graphwright.kernels.generated.loops import KernelBuilder, from_end, moved_dtype, nest
 from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.loops.kernel_builder import KernelBuilder, from_end, moved_dtype, nest
 from graphwright.kernels.movement.indexing_candidates import check_lengths
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.eye_like import EyeLike

@@ -86,7 +86,7 @@ def _fields_of(cls: Any) -> dict[str, _Field]:
 
 
 class _LazyAttribute:
-    """A class attribute that is made when it is first read."""
+    """A class attribute that is computed when it is first read."""
 
     __slots__ = ("_make", "_name", "_owner")
 

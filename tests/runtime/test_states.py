@@ -294,7 +294,7 @@ def test_a_signature_that_contradicts_its_graph_is_a_fault() -> None:
         ((Role.STATE,), (), "each state must have one output"),
         ((Role.DATA,), ((1, 0),), "each state must have one output"),
         ((Role.STATE,), ((0, 0),), "is the next value of input 0"),
-        ((Role.STATE,), ((5, 0),), "points outside the graph"),
+        ((Role.STATE,), ((5, 0),), "the graph has no output 5"),
     ):
         module.signatures["main"] = Signature(roles, aliases)
         with pytest.raises(VerifyError, match=message):

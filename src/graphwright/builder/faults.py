@@ -26,8 +26,8 @@ def fault(code: str, message: str, hint: str = "") -> ModelError:
 
 @contextmanager
 def located(name: str = "", call: str = "") -> Iterator[None]:
-    """Adds the caller's line, the node ``name`` if given, and, unless they have another hint, the ``call`` to
-    errors raised in the block.
+    """Adds the caller's line and the node ``name`` to errors raised in the block. ``call``: the hint of
+    errors that have none.
     """
     try:
         yield

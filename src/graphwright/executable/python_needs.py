@@ -75,7 +75,9 @@ def _between_programs(program: HostProgram) -> Iterator[PythonNeed]:
     for spec in program.inputs:
         sizes = [dim for dim in spec.shape or () if isinstance(dim, str) and not _BOUND_SIZE.fullmatch(dim)]
         if sizes:
-            yield PythonNeed(f"Python solves the sizes {', '.join(sizes)}", spec.name)
+            yield PythonNeed(
+                f"Python computes the sizes {', '.join(sizes)} from those of the input", spec.name
+            )
 
 
 def _names(program: HostProgram, numbers: tuple[int, ...]) -> str:

@@ -83,7 +83,7 @@ def _signature_faults(module: Module) -> Iterator[str]:
             yield f"signature of {name!r} has {len(signature.roles)} roles for {len(graph.inputs)} inputs"
         for output, source in signature.aliases:
             if not (0 <= output < len(graph.outputs) and 0 <= source < len(graph.inputs)):
-                yield f"signature of {name!r}: output {output} is input {source} points outside the graph"
+                yield f"signature of {name!r}: the graph has no output {output} or no input {source}"
             elif graph.outputs[output].type != graph.inputs[source].type:
                 next_type, kept = graph.outputs[output].type, graph.inputs[source].type
                 yield f"output {output} of {name!r}, {next_type}, is the next value of input {source}, {kept}"

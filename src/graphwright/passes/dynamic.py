@@ -18,7 +18,7 @@ from graphwright.passes.infer_shapes import ShapeInference, infer_module
 from graphwright.records import dataclass, field
 
 MOST_LINES = 100
-"""Lines in a report; the rest is counted."""
+"""The most lines of a report; further lines are only counted."""
 
 
 def what_stays_dynamic(module: Module) -> list[str]:

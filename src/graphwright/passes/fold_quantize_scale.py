@@ -65,15 +65,16 @@ def _mean_refusal(m: Match) -> str | None:
 def _operand_refusal(m: Match, pattern: P[DequantizeLinear], x: Var, scale: Const, zero: Opt) -> str | None:
     dtype, to = m[x].type.dtype, m.op(pattern).to
     if dtype not in BYTES or to != F32:
-        return f"no bytes dequantized to f32, but {dtype} to {to}"
+        return f"it dequantizes {dtype} to {to}, not bytes to f32"
     return _scale_refusal(m, scale, zero)
 
 
 def _result_refusal(m: Match) -> str | None:
     op = m.root.op
     assert isinstance(op, QuantizeLinear)
-    if op.to not in BYTES or op.divides_in(m[Y_SCALE].type.dtype) != F32:
-        return f"no quantization to bytes in f32, but to {op.to}"
+    divides_in = op.divides_in(m[Y_SCALE].type.dtype)
+    if op.to not in BYTES or divides_in != F32:
+        return f"it quantizes {divides_in} to {op.to}, not f32 to bytes"
     return _scale_refusal(m, Y_SCALE, Y_ZERO)
 
 

@@ -110,7 +110,7 @@ def _branch(m: Match, pattern: P[Conv], weights: Const, bias: Opt) -> _Branch | 
     if given is not None and (m.constant(bias) is None or given.type.rank != 1):
         return "the bias is not a constant vector"
     if m.root.output.type != m.node(pattern).output.type:
-        return f"the sum has the type {m.root.output.type}"
+        return f"the sum has type {m.root.output.type}, other than a branch"
     if not m[weights].type.dtype.is_float or op.precision is not None:
         return "operands are rounded or integers"
     w, shift = m.array(weights), m.constant(bias)

@@ -28,7 +28,7 @@ AGAIN = P(QuantizeLinear, BYTES_AS_FLOATS, NEXT_SCALE, NEXT_ZERO)
 def _pool_refusal(m: Match) -> str | None:
     refusal = _refusal(m)
     if refusal is None and m.op(POOLED).indices:
-        return "positions of maxima are read, too"
+        return "the pooling also returns the positions of the maxima"
     return refusal
 
 
@@ -54,7 +54,7 @@ def _again_refusal(m: Match) -> str | None:
     scale, after, op = m.array(SCALE).reshape(()), m.array(NEXT_SCALE), m.root.op
     assert isinstance(op, QuantizeLinear)
     if m.op(BYTES_AS_FLOATS).to != F32 or op.divides_in(m[NEXT_SCALE].type.dtype) != F32:
-        return "floats of 16 bits round the values between"
+        return "16-bit floats would round the dequantized values"
     if op.to != m[X].type.dtype or after.size != 1 or scale != after.reshape(()):
         return "the types or scales differ"
     if scale < np.finfo(np.float32).tiny or scale > np.finfo(np.float32).max / 255:

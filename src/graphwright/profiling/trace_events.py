@@ -126,8 +126,8 @@ class _Trace:
                 yield {**self._at(thread, start), **same, "ph": "f", "bp": "e"}
 
     def _ends(self) -> tuple[dict[Any, tuple[int, int]], dict[Any, tuple[int, int]]]:
-        """By run, task and number of the call: thread and time of its first piece, and of the piece that ends
-        last.
+        """The thread and the time of the first piece of each call, and of its piece that ends last. Both are
+        stored by run, task and number of the call.
         """
         first: dict[Any, tuple[int, int]] = {}
         last: dict[Any, tuple[int, int]] = {}

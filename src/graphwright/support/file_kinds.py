@@ -53,7 +53,7 @@ TORCHSCRIPT: Final = FileKind(
     "a TorchScript file", "graphwright.compile takes its path and example inputs, where PyTorch is installed"
 )
 TORCH: Final = FileKind(
-    "a PyTorch file of pickled objects, such as a state dict, which is never read here",
+    "a PyTorch file of pickled objects, such as a state dict, which graphwright never reads",
     "make the module in Python, load the state dict into it, and give both to graphwright.compile(module, "
     'example_inputs), or write a program: torch.export.save(torch.export.export(module, inputs), "m.pt2")',
 )

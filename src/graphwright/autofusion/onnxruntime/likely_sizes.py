@@ -72,7 +72,7 @@ def _axis_name(dim: object) -> str:
 
 
 def mark_choice(model: onnx.ModelProto) -> None:
-    """Lets the If that chooses say so: ``model`` is written of a module whose forms were joined."""
+    """Notes in the metadata of the If of ``model`` that the If chooses between the two forms."""
     (choice,) = (node for node in model.graph.node if node.op_type == If.name)
     choice.metadata_props.add(key=CHOICE, value="then_branch is for likely sizes, else_branch for all")
 

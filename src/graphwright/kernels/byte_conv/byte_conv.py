@@ -67,7 +67,7 @@ _PACKED_UNIT_CHANNELS: Final = 32
 
 @dataclass(frozen=True)
 class ByteConvArgs(ConvolutionArgs):
-    """Strides of y in elements."""
+    """The arguments of the kernel. The strides of y are in elements."""
 
     y_n: Dim
     y_c: Dim

@@ -29,7 +29,7 @@ _PIXELS: Final = 4096
 
 @dataclass(frozen=True)
 class InterleaveArgs(Arguments):
-    """Arguments of both kernels: images of ``groups * cin`` channels and their pixels."""
+    """The arguments of both kernels: images of ``groups * cin`` channels and their pixels."""
 
     images: Dim
     groups: Dim

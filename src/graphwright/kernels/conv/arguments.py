@@ -49,7 +49,7 @@ class ConvolutionArgs(Arguments):
 
 @dataclass(frozen=True)
 class StridedConvolutionArgs(ConvolutionArgs):
-    """Arguments of kernels whose x and y may have any memory order: strides in elements."""
+    """The arguments of kernels whose x and y may have any memory order. Strides are in elements."""
 
     x_n: Dim
     x_c: Dim

@@ -53,7 +53,9 @@ _AHEAD: Final = 512
 
 @dataclass(frozen=True)
 class BlockedDepthwiseArgs(BlockedOperandArgs, Convolution2dArgs):
-    """Sizes, then strides. Each channel is a group, so ``cin`` and ``cout`` are 1."""
+    """The arguments of the kernel: sizes, then strides. Each channel is a group, so ``cin`` and ``cout`` are
+    1.
+    """
 
 
 ABI: Final = Abi("blocked_depthwise", ("x", "w", "bias", "residual", "y"), BlockedDepthwiseArgs.names())

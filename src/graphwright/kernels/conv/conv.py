@@ -45,7 +45,7 @@ _K_BLOCK: Final = 384
 
 @dataclass(frozen=True)
 class ConvArgs(StridedConvolutionArgs):
-    """The shape and strides, then how the work is divided."""
+    """The arguments of the kernel: the shape and strides, then how the work is divided."""
 
     unit_tiles: Dim
     """Tiles of output channels in a unit (:func:`unit_tiles`)."""

@@ -45,7 +45,9 @@ UNIT_COLUMNS: Final = 256
 
 @dataclass(frozen=True)
 class ConvTransposeArgs(ConvolutionArgs):
-    """Strides in elements; widths are contiguous. The sizes of the output include ``output_padding``."""
+    """The arguments of the kernel. Strides are in elements; widths are contiguous. The sizes of the output
+    include ``output_padding``.
+    """
 
     x_batch: Dim
     x_channel: Dim

@@ -38,7 +38,9 @@ _BAND: Final = 16
 
 @dataclass(frozen=True)
 class DepthwiseArgs(StridedConvolutionArgs):
-    """Each input channel is a group (``cin`` is 1) with ``cout`` output channels. Strides in elements."""
+    """The arguments of the kernel. Each input channel is a group (``cin`` is 1) with ``cout`` output
+    channels. Strides are in elements.
+    """
 
     @property
     def channels(self) -> Dim:

@@ -55,7 +55,7 @@ PLANAR_NHWC_SYMBOL: Final = "gw_direct_planar_nhwc_f32"
 
 @dataclass(frozen=True)
 class DirectArgs(Convolution2dArgs):
-    """Strides in elements."""
+    """The arguments of the kernel. Strides are in elements."""
 
     x_n: Dim
     x_c: Dim
@@ -112,7 +112,7 @@ fixed cost.
 """
 
 _UNITS: Final = 8
-"""The number of units that is wanted for several threads."""
+"""With fewer units than this, bands and units are divided, so that several threads have work."""
 
 _PART: Final = 1024
 """Taps times input channels per channel block: the weights of four output blocks take 256 KB."""

@@ -48,7 +48,9 @@ _HALOS: Final = 8
 
 @dataclass(frozen=True)
 class ScatteredTransposeArgs(Convolution2dArgs):
-    """Strides in elements; rows are contiguous. ``oh`` and ``ow`` include ``output_padding``."""
+    """The arguments of the kernel. Strides are in elements; rows are contiguous. ``oh`` and ``ow`` include
+    ``output_padding``.
+    """
 
     x_n: Dim
     x_c: Dim

@@ -50,7 +50,7 @@ _MOST_TILES: Final = 48
 
 @dataclass(frozen=True)
 class ByteGemmArgs(Arguments):
-    """The kernel's args in ABI order. Strides are in elements (of ``b`` in bytes); those of zero points are 0
+    """The arguments of the kernel. Strides are in elements (of ``b`` in bytes); those of zero points are 0
     for a single one.
     """
 
@@ -85,7 +85,7 @@ its tile is s32.
 
 @dataclass(frozen=True)
 class BytePackArgs(Arguments):
-    """Arguments of :data:`PACK`: contiguous matrices [k, n]."""
+    """The arguments of :data:`PACK`: contiguous matrices [k, n]."""
 
     batch: Dim
     k: Dim

@@ -18,7 +18,7 @@ from graphwright.targets.cpu.isa import Isa
 
 @dataclass(frozen=True)
 class DualArgs(Arguments):
-    """A[M, K] is dense."""
+    """The arguments of the kernel. A[M, K] is dense."""
 
     m: Dim
     n: Dim

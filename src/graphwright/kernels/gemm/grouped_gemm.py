@@ -27,8 +27,8 @@ _PART_PANELS: Final = 4
 
 @dataclass(frozen=True)
 class GroupedArgs(Arguments):
-    """A[M, K] is dense; B is packed in panels, or dense in row-major order. ``end_size``: the bytes of an
-    end.
+    """The arguments of the kernel. A[M, K] is dense; B is packed in panels, or dense in row-major order.
+    ``end_size``: the bytes of an end.
     """
 
     groups: Dim

@@ -53,7 +53,7 @@ the next panels are read from memory.
 
 @dataclass(frozen=True)
 class GemmArgs(Arguments):
-    """The kernel's args in ABI order; strides in elements. A packed B only has strides of the batch axes."""
+    """The arguments of the kernel. Strides are in elements. A packed B only has strides of the batch axes."""
 
     batch0: Dim
     batch1: Dim

@@ -26,7 +26,7 @@ _CHUNK: Final = 1024
 
 @dataclass(frozen=True)
 class CopyChannelsArgs(Arguments):
-    """The kernel's args in ABI order; strides in elements, of images, channel blocks and rows."""
+    """The arguments of the kernel. Strides are in elements, of images, channel blocks and rows."""
 
     images: Dim
     channels: Dim

@@ -31,7 +31,7 @@ _CHUNK: Final = 1024
 
 @dataclass(frozen=True)
 class ReblockArgs(Arguments):
-    """The args of both kernels in ABI order; strides in elements; pixels of a row are contiguous."""
+    """The arguments of both kernels. Strides are in elements; pixels of a row are contiguous."""
 
     images: Dim
     channels: Dim

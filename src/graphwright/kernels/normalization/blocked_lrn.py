@@ -28,7 +28,7 @@ _PIXELS: Final = 16
 
 @dataclass(frozen=True)
 class BlockedLrnArgs(Arguments):
-    """The kernel's args in ABI order; strides in elements.
+    """The arguments of the kernel. Strides are in elements.
 
     ``alpha`` (not yet divided by ``size``), ``beta`` and ``bias`` are the bits of doubles
     (``bits.double_bits``).

@@ -25,9 +25,9 @@ AVERAGE: Final = "gw_average_pool_blocked_f32"
 
 @dataclass(frozen=True)
 class BlockedPoolArgs(Arguments):
-    """The args of both kernels in ABI order; strides in elements. ``oh`` and ``ow`` already include
-    ceil_mode. Trailing pads only limit the divisor of an average that counts padding. A window without
-    elements is -inf (max) or 0 (average).
+    """The arguments of both kernels. Strides are in elements. ``oh`` and ``ow`` already include ceil_mode.
+    Trailing pads only limit the divisor of an average that counts padding. A window without elements is -inf
+    (max) or 0 (average).
     """
 
     images: Dim

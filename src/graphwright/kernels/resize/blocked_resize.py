@@ -27,8 +27,8 @@ TAPS: Final[dict[str, int]] = {NEAREST: 1, LINEAR: 2, CUBIC: 4}
 
 @dataclass(frozen=True)
 class BlockedResizeArgs(Arguments):
-    """The args of all three kernels in ABI order; strides in elements. ``scale_h``, ``scale_w`` and
-    ``cubic_a`` are the bits of doubles (``bits.double_bits``); a scale of 0 means the quotient of the sizes.
+    """The arguments of all three kernels. Strides are in elements. ``scale_h``, ``scale_w`` and ``cubic_a``
+    are the bits of doubles (``bits.double_bits``); a scale of 0 means the quotient of the sizes.
     """
 
     images: Dim

@@ -68,7 +68,7 @@ class _Sizes(Arguments):
 
 @dataclass(frozen=True)
 class WinogradArgs(BlockedOperandArgs, _Sizes):
-    """The kernel's arguments: sizes, strides, then how tiles are divided among units."""
+    """The arguments of the kernel: sizes, strides, then how tiles are divided among units."""
 
     block_tiles: Dim
     """The most tiles per block, and groups of up to three output channel blocks per unit: see

@@ -44,7 +44,7 @@ def _structure(program: TaskGraph) -> list[str]:
             if earlier >= index or owner.get(earlier) != owner.get(index):
                 faults.append(f"task {index} waits for task {earlier}, which is not earlier in its block")
         faults += [
-            f"task {index} enters block {block}, which begins before it"
+            f"task {index} enters block {block}, whose first task is not after it"
             for block in task.blocks
             if 0 <= block < len(program.blocks) and program.blocks[block].first <= index
         ]

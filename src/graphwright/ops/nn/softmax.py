@@ -107,7 +107,7 @@ class LogSoftmax(Normalized):
 
 @op("Hardmax")
 class Hardmax(Normalized):
-    """1 at the first maximum over ``axis``, with ``flat`` over all later axes too; 0 elsewhere."""
+    """1 at the first maximum along ``axis``, or with ``flat`` along it and all later axes; 0 elsewhere."""
 
     def reference(self, x: Array) -> Array:
         axes = self.axes(x.ndim)

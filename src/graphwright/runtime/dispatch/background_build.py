@@ -54,7 +54,7 @@ class Build:
     def _run(self, arguments: list[str], options: Options) -> None:
         python = interpreter()
         if python is None:
-            message = "variants are compiled in another process of Python, and this application starts none"
+            message = "variants are compiled in another Python process, which this application cannot start"
             raise ToolchainError(Diagnostic("specialize", message))
         path = os.pathsep.join(filter(None, sys.path))
         environment = {name: text for name, text in os.environ.items() if not name.startswith(variable(""))}

@@ -70,7 +70,7 @@ def _partial(program: HostProgram, call: CallProgram) -> dict[int, tuple[int, tu
 
 
 def _not_programs() -> EvaluationError:
-    message = "some parts are compiled when a rank or shape first occurs: their tasks are not known before"
+    message = "some parts are compiled when a rank or shape first occurs: their tasks are unknown until then"
     hint = "give the sizes of the inputs with --shape, and inputs that determine other sizes with --const"
     return EvaluationError(Diagnostic("debug", message, hint=hint))
 

@@ -21,10 +21,12 @@ aten = torch.ops.aten
 _MOST_SCORES = 1 << 24
 """About the most scores of a block."""
 _CAUSAL_ROWS = 128
-"""The rows of blocks with a causal mask, of which half a block of scores is hidden."""
+"""The rows of a block with a causal mask. The mask hides only half of the scores in the last columns of a
+block, so short blocks compute few hidden scores.
+"""
 _LEAST_ROWS = 64
 _MOST_BLOCKS = 16
-"""Each block adds operators."""
+"""The most blocks: each adds operators to the graph."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,9 @@ class _Block:
 
 
 def _blocks(q: Tensor, k: Tensor, causal: bool) -> Iterator[_Block]:
-    """Raises NotImplementedError for numbers that are not static, as scores would need any amount of
-    memory.
+    """The blocks of the queries. Raises NotImplementedError if the numbers of queries and keys are not
+    static:
+        their scores could need any amount of memory.
     """
     rows, keys = q.shape[-2], k.shape[-2]
     if not isinstance(rows, int) or not isinstance(keys, int):

@@ -518,6 +518,31 @@ def test_an_output_may_occur_twice() -> None:
     assert module.main.output_names == ("y", "y")
 
 
+@pytest.mark.parametrize("opset, absent", [(9, 4), (13, 4), (14, 2), (15, 2)])
+def test_empty_outputs_at_the_end_are_absent(opset: int, absent: int) -> None:
+    """A BatchNormalization with one output uses the running statistics."""
+    text = f"""
+    <ir_version: 8, opset_import: ["" : {opset}]>
+    g (float[2, 1, 3] x, float[1] scale, float[1] bias, float[1] mean, float[1] variance) => (y) {{
+        y = BatchNormalization <epsilon = 0.0> (x, scale, bias, mean, variance)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    model.graph.node[0].output.extend([""] * absent)
+    x = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    (y,) = evaluate_module(load(model), [x, *(np.array([k], np.float32) for k in (3, 2, 1, 4))])
+    np.testing.assert_allclose(y, (x - 1) / 2 * 3 + 2)
+
+
+def test_empty_outputs_of_split_are_computed() -> None:
+    text = """
+    <ir_version: 8, opset_import: ["" : 13]>
+    g (float[6] x) => (y) { y = Split (x) }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.node[0].output.extend(["", ""])
+    (y,) = evaluate_module(load(model), [np.arange(6, dtype=np.float32)])
+    np.testing.assert_array_equal(y, [0, 1])
+
+
 def test_no_outputs_and_dangling_outputs_are_rejected() -> None:
     with pytest.raises(ModelError, match="the graph has no outputs"):
         load(model_of([toy("Scale", ["x"], ["y"])], outputs=[]))

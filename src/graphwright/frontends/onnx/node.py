@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any, Protocol
 
 import onnx
+from onnx import defs
 
 from graphwright.errors import ModelError, UnknownRankError
 from graphwright.frontends.onnx.attributes import value_of
@@ -21,6 +22,7 @@ from graphwright.ir.symbols import SymbolTable
 from graphwright.ir.types import TensorType
 
 GUESSED_RANKS = range(7)
+_VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 
 
 class SubgraphReader(Protocol):
@@ -51,7 +53,7 @@ class OnnxNode:
         self.domain, self.op_type, _ = translation.key
         self.version = translation.version
         self._scope, self._location, self._inputs = scope, location, list(inputs)
-        self._attributes, self._outputs = attributes, len(proto.output)
+        self._attributes, self._outputs = attributes, _count_outputs(proto, translation.schema)
         self._reader = reader
 
     def input(self, index: int) -> Value:
@@ -71,7 +73,9 @@ class OnnxNode:
 
     @property
     def output_count(self) -> int:
-        """Number of outputs that the node declares, including trailing unused ones."""
+        """Number of outputs that the node declares; empty ones at the end count only for an op with any
+        number of outputs.
+        """
         return self._outputs
 
     @property
@@ -144,6 +148,18 @@ class OnnxNode:
         if attribute.scope.builder is not self._scope.builder:
             raise self.fail(f"graph {name!r} is defined outside this branch", "inline the model's functions")
         return attribute
+
+
+def _count_outputs(node: onnx.NodeProto, schema: defs.OpSchema | None) -> int:
+    """Outputs without empty ones at the end, which are absent optional outputs. Split and other ops with any
+    number of outputs compute these too.
+    """
+    count = len(node.output)
+    if schema is not None and schema.outputs and schema.outputs[-1].option == _VARIADIC:
+        return count
+    while count and not node.output[count - 1]:
+        count -= 1
+    return count
 
 
 def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], location: str) -> tuple[TensorType, ...]:

@@ -70,7 +70,9 @@ class OnnxImporter(Importer, Protocol):
 
     @property
     def output_count(self) -> int:
-        """Number of outputs that the node declares, including trailing unused ones."""
+        """Number of outputs that the node declares; empty ones at the end count only for an op with any
+        number of outputs.
+        """
 
     @property
     def attributes(self) -> Mapping[str, Any]:

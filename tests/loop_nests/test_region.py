@@ -25,7 +25,7 @@ from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.matmul import MatMul
-from graphwright.ops.core.reductions import ReduceMean, ReduceSum
+from graphwright.ops.core.reductions import ReduceMax, ReduceMean, ReduceSum
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Relu
 from graphwright.ops.nn.layer_normalization import LayerNormalization
@@ -185,6 +185,38 @@ def test_each_lane_walks_a_short_row(dims: tuple[Dim, ...]) -> None:
 def test_long_sums_of_few_columns_are_several(length: int, loops_over_rows: list[int]) -> None:
     made = kernel_of(ReduceSum((0,), False), tensor(F32, length, 5))
     assert [loop.extent for loop in loops(made, Kind.REDUCE)] == loops_over_rows
+
+
+@pytest.mark.parametrize(
+    "dims, axes, extents",
+    [
+        ((64, 40), (0,), [64]),
+        ((128, 40), (0,), [2, 64]),
+        ((150, 40), (0,), [3, None]),
+        ((150, 2, 3, 40), (0, 2), [3, None, 3]),
+        ((2, 2, 150, 40), (0, 2), [2, 3, None]),
+        ((8 * 128 + 3, 5), (0,), [2, 64, 3]),  # eight sums per lane
+        ((200, 2, 40, 5), (0, 2), [4, None, 5]),  # the longer axis is outside
+        ((200, 2, 43, 5), (0, 2), [4, None, 5, 3]),
+    ],
+)
+def test_long_sums_are_added_in_blocks(
+    dims: tuple[int, ...], axes: tuple[int, ...], extents: list[int | None]
+) -> None:
+    """None is the number of iterations of a block, of which the last one has fewer."""
+    made = kernel_of(ReduceSum(axes, False), tensor(F32, *dims))
+    found = [loop.extent if isinstance(loop.extent, int) else None for loop in loops(made, Kind.REDUCE)]
+    assert found == extents
+
+
+@pytest.mark.parametrize("size", [0, 1, 64, 65, 700])
+@pytest.mark.parametrize("columns", [5, 40])
+def test_sums_of_unknown_length_are_added_in_blocks(size: int, columns: int) -> None:
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, symbol("N"), columns))])
+    module.main.set_outputs([b(ReduceSum((0,), False), x), b(ReduceMax((0,), False), x)])
+    for node in fused_nodes(module):
+        compare(node, module, {"N": size})
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])

@@ -7,6 +7,7 @@ vectorization along the row would leave lanes idle and need horizontal sums.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 
 from graphwright.ir.builtin.fused import Schedule
 from graphwright.ir.graph import Node, Value
@@ -24,6 +25,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, mod, symbol
 from graphwright.ir.types import DType
+from graphwright.loop_nests.block_sums import longest, sum_in_blocks
 from graphwright.loop_nests.row import Row
 from graphwright.loop_nests.row_axes import RowAxes
 from graphwright.loop_nests.unroll import copy_of, unrolled
@@ -59,14 +61,19 @@ class LaneAxes(RowAxes):
 
     def one_pass(self, body: Sequence[Statement], invariants: Iterable[Let]) -> list[Statement]:
         """Wraps ``body`` in the loops over the reduced axes."""
-        *outer, last = [k for k, reduced in enumerate(self.is_reduced) if reduced]
+        reduced = list(compress(self.all, self.is_reduced))
+        *outer, last = reduced
         loop = Loop(self.names[last], Kind.REDUCE, self.extents[last], tuple(body))
         before, inside, after = self._partial_sums(loop)
+        long = reduced[longest(self.reduced_extents())]
+        if long == last:
+            inside[0] = sum_in_blocks(inside[0], self.take)
         for k in reversed(outer):
-            inside = [Loop(self.names[k], Kind.REDUCE, self.extents[k], tuple(inside))]
+            whole = Loop(self.names[k], Kind.REDUCE, self.extents[k], tuple(inside))
+            inside = [sum_in_blocks(whole, self.take) if k == long else whole]
         return [*before, *inside, *after]
 
-    def _partial_sums(self, loop: Loop) -> tuple[list[Statement], list[Statement], list[Statement]]:
+    def _partial_sums(self, loop: Loop) -> tuple[list[Statement], list[Loop], list[Statement]]:
         """Splits a long reduction loop into several independent partial sums, which hides the latency of
         additions. Returns the statements before the loops, the loops, and the statements after them.
         """

@@ -8,6 +8,7 @@ from itertools import compress
 from graphwright.ir.builtin.fused import Schedule, Strategy
 from graphwright.ir.loops.nodes import Index, Kind, Let, Loop, Statement
 from graphwright.ir.symbols import Dim, ceildiv, minimum, symbol
+from graphwright.loop_nests.block_sums import longest, sum_in_blocks
 from graphwright.loop_nests.unroll import unroll_rows
 
 
@@ -95,7 +96,10 @@ class RowAxes:
             statements = [*invariants, rows]
         if last >= 0 and not self.is_reduced[last]:
             statements = [self.over_lanes(statements)]
-        for k in reversed([k for k, reduced in enumerate(self.is_reduced) if reduced]):
+        reduced = list(compress(self.all, self.is_reduced))
+        for k in reversed(reduced):
             kind = Kind.VECTOR if k == last else Kind.REDUCE
-            statements = [Loop(self.names[k], kind, self.extents[k], tuple(statements))]
+            loop = Loop(self.names[k], kind, self.extents[k], tuple(statements))
+            is_long = not self.is_reduced[last] and k == reduced[longest(self.reduced_extents())]
+            statements = [sum_in_blocks(loop, self.take, self.over_lanes) if is_long else loop]
         return statements

@@ -105,7 +105,7 @@ class _Copy:
                 raise TypeError(f"a {type(statement).__name__} cannot be copied")
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        return buffer if buffer.level is Level.GLOBAL else self.buffers[buffer.name]
+        return buffer if buffer.level is Level.GLOBAL else self.buffers.get(buffer.name, buffer)
 
     def index(self, index: tuple[Index, ...]) -> tuple[Index, ...]:
         return tuple(self.value(i) if isinstance(i, Scalar) else substitute(i, self.axes) for i in index)

@@ -1,4 +1,4 @@
-"""The tables of docs/fusion.md: codes of decisions, and built-in rules. A test compares.
+"""The tables of docs/fusion.md: codes of decisions, and built-in rules. A test checks that they are current.
 
 ``python -m docs.fusion_tables`` writes them.
 """
@@ -22,7 +22,7 @@ def codes() -> str:
 
 
 def rules() -> str:
-    """Every built-in rule in the order in which they are asked."""
+    """Every built-in rule, in the order in which they are tried."""
     rows = [f"| `{rule.name}` | {rule.edit} | {rule.level} | {rule.does} |" for rule in BUILT_IN]
     return "\n".join(["| rule | edit | level | |", "| --- | --- | --- | --- |", *rows]) + "\n"
 

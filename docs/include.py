@@ -1,6 +1,7 @@
-"""Copies files of the repository into the pages that show them; a test compares.
+"""Copies files of the repository into the pages that show them. A test checks that the pages are
+up to date.
 
-``python -m docs.include`` changes the pages: a block of code behind ``<!-- file PATH -->`` becomes the file.
+``python -m docs.include`` changes the pages: a block of code after ``<!-- file PATH -->`` becomes the file.
 """
 
 from __future__ import annotations

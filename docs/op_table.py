@@ -1,4 +1,5 @@
-"""Lists the ops of :class:`graphwright.GraphBuilder` in their page; a test compares.
+"""Writes the table of the ops of :class:`graphwright.GraphBuilder` into its page. A test checks that it is
+up to date.
 
 ``python -m docs.op_table`` writes the table between the marks in ``docs/builder.md``.
 """

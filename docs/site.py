@@ -1,7 +1,7 @@
 """Hooks of mkdocs (``mkdocs.yml``): pages that are made from other files, and links that fit the site.
 
 README and the other pages outside of ``docs`` join the site; the reference is made from docstrings, and a
-page of each verb from its options. A link to a file that is not a page leads to the repository, if
+page of each command from its options. A link to a file that is not a page leads to the repository, if
 ``repo_url`` names one; otherwise it becomes plain text.
 """
 
@@ -21,7 +21,7 @@ from mkdocs.structure.pages import Page
 
 import graphwright
 from graphwright.config import table
-from graphwright.tools.cli import VERBS, app
+from graphwright.tools.cli import COMMANDS, app
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = {
@@ -37,9 +37,9 @@ _FENCED: Final = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List the pages of verbs below the page of the command."""
+    """List the pages of the commands below the page of the command line."""
     section = next(entry["Command line"] for entry in config.nav or [] if "Command line" in entry)
-    section.extend(f"commands/{verb}.md" for verb in VERBS)
+    section.extend(f"commands/{command}.md" for command in COMMANDS)
     return config
 
 
@@ -47,7 +47,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not files of ``docs``."""
     made = {page: (ROOT / source).read_text() for source, page in PAGES.items()}
     made["reference.md"] = reference()
-    made |= {f"commands/{verb}.md": verb_page(verb) for verb in VERBS}
+    made |= {f"commands/{command}.md": command_page(command) for command in COMMANDS}
     for page, content in made.items():
         files.append(File.generated(config, page, content=content))
     return files
@@ -99,14 +99,14 @@ def options_table() -> str:
     return "\n".join(rows)
 
 
-def verb_page(verb: str) -> str:
-    """A page of one verb of the command: what it does, its arguments and its options."""
-    verbs: Any = typer.main.get_command(app)
-    return f"# graphwright {verb}\n\n" + "\n\n".join(_texts(verbs.get_command(None, verb), verb))
+def command_page(command: str) -> str:
+    """A page of one command: what it does, its arguments and its options."""
+    commands: Any = typer.main.get_command(app)
+    return f"# graphwright {command}\n\n" + "\n\n".join(_texts(commands.get_command(None, command), command))
 
 
 def _texts(command: Any, name: str) -> Iterator[str]:
-    """Paragraphs and tables of a verb, and of the verbs below it."""
+    """Paragraphs and tables of a command, and of its subcommands."""
     yield from _paragraphs(command.help or "")
     rows = [_row(each) for each in command.params if each.name != "help"]
     if rows:

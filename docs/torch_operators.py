@@ -1,4 +1,5 @@
-"""Lists PyTorch's operators and what they become in their page; a test compares.
+"""Writes the table of PyTorch's operators, and what they become, into its page. A test checks that it is up
+to date.
 
 ``python -m docs.torch_operators`` writes the table between the marks in ``docs/pytorch_operators.md``. What
 follows it is measured: ``python -m benchmarks.torch_compile.suite ops --samples 3 --write``.

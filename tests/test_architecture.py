@@ -31,7 +31,7 @@ IMPORTS_BY_NAME = {
     "ops/__init__.py": "all modules of a package",
     "plugin_loading.py": "users' modules",
     "targets/registry.py": "all folders of a package",
-    "tools/cli.py": "the module of a verb",
+    "tools/cli.py": "the module of a command",
 }
 """Files that import modules of this package or of users by name, which no contract of pyproject.toml sees."""
 BENCHMARKED = {

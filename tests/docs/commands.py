@@ -20,7 +20,7 @@ WIDTH: Final = "120"
 """Of the terminal, in columns."""
 PROGRAMS: Final = {"graphwright": cli.app, "graph-autofusion": graph_autofusion.app}
 OWN_PROCESS: Final = {"calibrate"}
-"""Verbs whose results a process reads once, when it starts to compile."""
+"""Commands whose results a process reads once, when it starts to compile."""
 ROUNDS: Final = ("--rounds", "2")
 """What ``bench`` is given where a page leaves the number of its rounds open: they are all alike."""
 

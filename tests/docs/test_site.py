@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import graphwright as gw
-from docs.site import relinked, verb_page
-from graphwright.tools.cli import VERBS
+from docs.site import command_page, relinked
+from graphwright.tools.cli import COMMANDS
 from tests.docs.pages import ROOT
 
 
@@ -39,10 +39,10 @@ def test_files_are_linked_if_the_repository_is_known() -> None:
     assert linked == "[a](https://example.org/gw/blob/main/src/x.py)"
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_page_of_a_verb_has_its_options(verb: str) -> None:
-    page = verb_page(verb)
-    assert page.startswith(f"# graphwright {verb}\n")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_page_of_a_command_has_its_options(command: str) -> None:
+    page = command_page(command)
+    assert page.startswith(f"# graphwright {command}\n")
     assert "| `-" in page and "[bold]" not in page and "\b" not in page
 
 
@@ -53,5 +53,5 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     reference = (tmp_path / "reference.html").read_text()
     assert [name for name in gw.__all__ if name not in reference] == []
-    assert all((tmp_path / "commands" / f"{verb}.html").exists() for verb in VERBS)
+    assert all((tmp_path / "commands" / f"{command}.html").exists() for command in COMMANDS)
     assert "fonts.googleapis.com" not in (tmp_path / "index.html").read_text()

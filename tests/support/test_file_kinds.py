@@ -140,8 +140,8 @@ def test_compiling_and_loading_say_what_it_is(foreign: tuple[Path, str]) -> None
 
 def test_sessions_and_the_command_say_what_it_is(foreign: tuple[Path, str], tmp_path: Path) -> None:
     path, what = foreign
-    for verb in ("run", "inspect", "compile"):
-        made = graphwright(verb, path)
+    for command in ("run", "inspect", "compile"):
+        made = graphwright(command, path)
         assert made.exit_code == 1 and what in made.stderr
     with pytest.raises(gw.GraphwrightError, match=what):
         gw.InferenceSession(path)

@@ -1,4 +1,4 @@
-"""The command, verb by verb: output, written files, exit codes, and no leftover files."""
+"""The command line, command by command: output, written files, exit codes, and no leftover files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.package import read_archive
-from graphwright.tools.cli import VERBS
+from graphwright.tools.cli import COMMANDS
 from tests.isas import compiling_on
 from tests.onnx_models import model_proto, onnx_model
 from tests.package.models import rank_by_size
@@ -233,15 +233,15 @@ def test_cache_explains_and_clears(tmp_path: Path) -> None:
 
 def test_help_has_examples_and_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """On 80 columns, no text is cut, and no example is wrapped."""
-    assert all(verb in graphwright("--help").stdout for verb in VERBS)
-    for verb in VERBS:
+    assert all(command in graphwright("--help").stdout for command in COMMANDS)
+    for command in COMMANDS:
         monkeypatch.setenv("COLUMNS", "200")
-        wide = graphwright(verb, "--help").stdout.splitlines()
+        wide = graphwright(command, "--help").stdout.splitlines()
         monkeypatch.setenv("COLUMNS", "80")
-        shown = graphwright(verb, "--help").stdout
-        assert "Example" in shown and f"graphwright {verb}" in shown
+        shown = graphwright(command, "--help").stdout
+        assert "Example" in shown and f"graphwright {command}" in shown
         examples = [line.strip() for line in wide if line.startswith("   graphwright")]
-        assert "…" not in shown and all(example in shown for example in examples), verb
+        assert "…" not in shown and all(example in shown for example in examples), command
     assert graphwright("--version").stdout.strip()
 
 
@@ -260,10 +260,10 @@ def test_help_names_the_kind_of_an_options_value(monkeypatch: pytest.MonkeyPatch
         assert line.split()[2] == kind, line
 
 
-@pytest.mark.parametrize("verb", [*VERBS, "debug bisect", "cache list", ""])
-def test_help_shows_no_value_for_flags_that_take_none(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", [*COMMANDS, "debug bisect", "cache list", ""])
+def test_help_shows_no_value_for_flags_that_take_none(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    shown = graphwright(*verb.split(), "--help").stdout
+    shown = graphwright(*command.split(), "--help").stdout
     (line,) = [line for line in shown.splitlines() if "--help " in line]
     assert line.split()[1:5] == ["--help", "-h", "Show", "this"], line
     assert "<bool>" not in shown and not re.search(r"-v +<int>", shown)

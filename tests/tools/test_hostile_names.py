@@ -1,4 +1,4 @@
-"""Names with escape sequences, markup, comment ends and path separators, through every verb."""
+"""Names with escape sequences, markup, comment ends and path separators, through every command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphwright.tools.arrays import write_npz
 
 from .support import HOSTILE, expected, graphwright, write_model
 
-VERBS = {
+COMMANDS = {
     "compile": ("compile", "m.onnx", "-o", "out.om", "--print-after-all", "--time-passes"),
     "run": ("run", "m.onnx", "--shape", f"x{HOSTILE}:2,4", "-o", "out.npz"),
     "inspect": ("inspect", "m.onnx", "--shape", f"x{HOSTILE}:2,4"),
@@ -49,13 +49,13 @@ def is_clean(text: str) -> bool:
     return all(c.isprintable() or c == "\n" for c in text)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_verbs_show_no_control_characters(verb: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_show_no_control_characters(command: str, tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx", HOSTILE)
-    result = graphwright(*VERBS[verb])
+    result = graphwright(*COMMANDS[command])
     assert result.exit_code == 0, result.stderr
     assert is_clean(result.stdout) and is_clean(result.stderr)
-    assert "[red]" in result.stdout or verb in ("bench", "explain", "bisect", "nan", "view")
+    assert "[red]" in result.stdout or command in ("bench", "explain", "bisect", "nan", "view")
     made = {"m.onnx", "out.om", "out.npz", "out.json", "out.html"}
     assert {path.name for path in tmp_path.iterdir()} <= made
 

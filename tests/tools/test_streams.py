@@ -36,9 +36,9 @@ def test_a_model_is_compiled_from_a_pipe_into_a_pipe(model: Path) -> None:
     assert ran.returncode == 0 and np.load("y.npy").shape == (2, 3)
 
 
-@pytest.mark.parametrize("verb", ["run", "inspect", "check"])
-def test_every_verb_reads_standard_input(model: Path, verb: str) -> None:
-    made = CliRunner().invoke(app, [verb, "-", "--shape", "x:2,4"], input=model.read_bytes())
+@pytest.mark.parametrize("command", ["run", "inspect", "check"])
+def test_every_command_reads_standard_input(model: Path, command: str) -> None:
+    made = CliRunner().invoke(app, [command, "-", "--shape", "x:2,4"], input=model.read_bytes())
     assert made.exit_code == 0, made.stderr
     assert "y" in made.stdout and tempfile.gettempdir() not in made.stdout
 
@@ -95,15 +95,17 @@ def test_closed_streams_are_no_model(model: Path) -> None:
     assert closed("2>&-", "run", "absent.onnx").returncode == 1
 
 
-@pytest.mark.parametrize("verb", [["run", "--shape", "x:2,4", "-o", "y.npy"], ["compile", "-o", "made.om"]])
-def test_a_pipe_with_a_name_is_read_once(model: Path, verb: list[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["run", "--shape", "x:2,4", "-o", "y.npy"], ["compile", "-o", "made.om"]]
+)
+def test_a_pipe_with_a_name_is_read_once(model: Path, arguments: list[str]) -> None:
     """A shell creates such a pipe for ``<(command)``."""
     os.mkfifo("pipe")
-    command = [sys.executable, "-m", "graphwright", verb[0], "pipe", *verb[1:]]
+    command = [sys.executable, "-m", "graphwright", arguments[0], "pipe", *arguments[1:]]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         Path("pipe").write_bytes(model.read_bytes())
         assert process.wait(60) == 0
-    if verb[0] == "compile":
+    if arguments[0] == "compile":
         np.testing.assert_allclose(gw.load("made.om")(X)[0], expected(X), rtol=1e-5, atol=1e-6)
     else:
         assert np.load("y.npy").shape == (2, 3)

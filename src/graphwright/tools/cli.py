@@ -1,4 +1,4 @@
-"""The command: ``graphwright VERB``, also ``python -m graphwright VERB``.
+"""The command line: ``graphwright COMMAND``, also ``python -m graphwright COMMAND``.
 
 Exit status: 0 for success; 1 for a fault of the model, the data or the machine; 2 for invalid arguments.
 """
@@ -17,7 +17,7 @@ from graphwright.tools.command_classes import Group
 from graphwright.tools.console import say
 from graphwright.tools.exit_status import end_with
 
-VERBS = (
+COMMANDS = (
     "compile",
     "run",
     "inspect",
@@ -32,19 +32,19 @@ VERBS = (
     "cache",
     "calibrate",
 )
-"""The verbs. Each one is ``app`` in a module of its own, which is imported when the verb is used."""
+"""Each command is ``app`` in a module of its own, which is imported when the command is used."""
 
 
-class Verbs(Group):
-    """Turns errors into messages and exit codes."""
+class Commands(Group):
+    """The group of all commands. Its ``main`` turns errors into messages and exit codes."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The verbs, in the order of the help text."""
-        return list(VERBS)
+        """The commands, in the order of the help text."""
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Imports the module of a verb and returns its command; None if there is no such verb."""
-        if cmd_name not in VERBS:
+        """Imports the module of a command and returns the command; None if there is none of that name."""
+        if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"graphwright.tools.commands.{cmd_name}")
         command = typer.main.get_command(module.app)
@@ -52,15 +52,15 @@ class Verbs(Group):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As in click, but suggests a similar verb if there is none of that name."""
-        if not args[0].startswith("-") and args[0] not in VERBS:
-            verbs = f"{did_you_mean(args[:1], VERBS)}The verbs are {', '.join(VERBS)}."
-            ctx.fail(f"No verb {terminal(args[0])!r}. {verbs[0].upper()}{verbs[1:]}")
+        """As in click, but suggests a similar command if there is none of that name."""
+        if not args[0].startswith("-") and args[0] not in COMMANDS:
+            commands = f"{did_you_mean(args[:1], COMMANDS)}The commands are {', '.join(COMMANDS)}."
+            ctx.fail(f"No command {terminal(args[0])!r}. {commands[0].upper()}{commands[1:]}")
         return super().resolve_command(ctx, args)
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
         """Run the command and end the process."""
-        end_with(lambda: super(Verbs, self).main(*arguments, **settings))
+        end_with(lambda: super(Commands, self).main(*arguments, **settings))
 
 
 def show_stages(wanted: bool) -> None:
@@ -73,7 +73,7 @@ def show_stages(wanted: bool) -> None:
 
 
 app = typer.Typer(
-    cls=Verbs,
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

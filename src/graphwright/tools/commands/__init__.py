@@ -1,1 +1,1 @@
-"""The verbs of ``graphwright``, one file each."""
+"""The commands of ``graphwright``, one file each."""

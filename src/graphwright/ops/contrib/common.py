@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Import, Importer, Op
+from graphwright.ir.op import Array, Import, Importer, OnnxImporter, Op
+from graphwright.ops.contrib.attribute_names import attribute_names
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.transpose import Transpose
@@ -16,7 +17,28 @@ DOMAIN = "com.microsoft"
 
 def contribute(cls: type[Op], **imports: Import) -> None:
     """Registers import functions of ops of the domain at ``cls``, the main op of their results."""
-    cls.onnx = {**cls.onnx, **{(name, 1, DOMAIN): convert for name, convert in imports.items()}}
+    found = dict(cls.onnx)
+    for name, convert in imports.items():
+        found[name, 1, DOMAIN] = _checked(name, convert)
+    cls.onnx = found
+
+
+def _checked(name: str, convert: Import) -> Import:
+    """``convert``, which raises Fault for attributes that the op does not have: a newer op may have them,
+    whose meaning is not known here.
+    """
+    known = attribute_names(name)
+    if known is None:
+        return convert
+
+    def checked(i: OnnxImporter) -> Any:
+        unknown = ", ".join(repr(each) for each in i.attributes if each not in known)
+        if unknown:
+            listed = ", ".join(sorted(known)) or "none"
+            raise i.fail(f"there is no attribute {unknown}", f"its attributes are: {listed}")
+        return convert(i)
+
+    return checked
 
 
 def added(i: Importer, x: Value, *terms: Value | None) -> Value:

@@ -273,12 +273,17 @@ class TensorEntry:
         frozen: list[tuple[int, int]],
         arguments: tuple[object, ...],
         threads: int = 0,
+        is_lazy: bool = False,
     ) -> None:
         """``type``: the type of the tensors. ``inputs``: for each one its position among the arguments of a
         call, the DLPack code and the bits of its elements, and its axes from the outermost in memory; None
         for an integer argument, passed as the first size of an empty input. ``outputs``: code and bits of
         each one. ``frozen``: (position, bytes of elements) of arguments that must be the objects in
-        ``arguments``, with the same version and the same sample of their content.
+        ``arguments``, with the same version and the same sample of their content. With ``is_lazy``, inputs
+        that are negated or conjugated when they are read are not accepted; otherwise none may be.
+
+        A complex tensor is an input or output with elements of the same number of bits, or with its real and
+        imaginary parts along a last axis.
 
         Raises ValueError if they do not fit the program.
         """

@@ -15,6 +15,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 
 import graphwright as gw
 from graphwright.frontends.torch.interface import Interface, Output
+from graphwright.torch import report
 from tests.torch.support import close, compiled
 
 
@@ -489,3 +490,17 @@ def test_batches_of_gradients() -> None:
         return torch.autograd.grad(y, (x, weight), torch.eye(3), is_grads_batched=True)
 
     close(jacobians(compiled(function)(x)), jacobians(function(x)))
+
+
+def test_only_operators_are_reported_as_left_to_pytorch() -> None:
+    ragged = torch.nested.nested_tensor([torch.randn(2, 3), torch.randn(4, 3)], layout=torch.jagged)
+    run = compiled(lambda x: x.sin() * 2)  # the size of the ragged axis is an argument of the graph
+    close(run(ragged).values(), ragged.values().sin() * 2)
+    assert not report(run).missing
+
+
+def test_zero_tangents_of_jvp_are_native() -> None:
+    run = compiled(lambda x: torch.func.jvp(lambda v: (v.sin(), v.detach()), (x,), (x + 1,)))
+    x = torch.arange(3.0)
+    close(run(x), ((x.sin(), x), (x.cos() * (x + 1), torch.zeros(3))))
+    assert not report(run).missing

@@ -15,7 +15,7 @@ from graphwright.api import compile, compile_with_weights
 from graphwright.config import Options
 from graphwright.frontends.torch.graph import ReadGraph
 from graphwright.frontends.torch.interface import Input
-from graphwright.frontends.torch.types import dlpack_type, tensor_from
+from graphwright.frontends.torch.types import dlpack_type
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
 from graphwright.log import info
@@ -50,10 +50,13 @@ class CompiledGraph:
         frozen: frozenset[int],
         report: GraphReport,
         releases: bool = False,
+        is_guarded: bool = False,
     ) -> None:
         """``frozen`` are the arguments that are parameters or buffers; with ``releases``, their memory is
-        freed after packing.
+        freed after packing. ``is_guarded``: dynamo checks that arguments are negated or conjugated when they
+        are read if and only if the examples were.
         """
+        self._is_guarded = is_guarded
         self._releases = releases
         self._graph = graph
         self._module, self._interface = reading.module, reading.interface
@@ -94,7 +97,7 @@ class CompiledGraph:
         for each, array in zip(fed, arrays, strict=True):
             if each.position in self._interface.changed:
                 each.write(array, arguments[each.position])
-        return list(map(tensor_from, results))
+        return self._interface.tensors(results)
 
     def _fed(self) -> list[Input]:
         return [each for each in self._interface.inputs if each.position not in self._frozen]
@@ -173,13 +176,17 @@ class CompiledGraph:
         if not isinstance(executor, Cpu):
             return None
         inputs = [
-            (each.position, *dlpack_type(spec.dtype), each.order)
+            (each.position, *dlpack_type(spec.dtype, each.is_complex), each.order)
             for each, spec in zip(self._fed(), model.entry.inputs, strict=True)
         ]
-        outputs = [dlpack_type(spec.dtype) for spec in model.outputs]
+        made = [each for each in self._interface.outputs if each.order is not None]
+        outputs = [
+            dlpack_type(spec.dtype, each.is_complex) for each, spec in zip(made, model.outputs, strict=True)
+        ]
         frozen = [(position, sampled_bytes(arguments[position])) for position in self._frozen]
         threads = self._options.threads
-        return executor.tensor_path(torch.Tensor, inputs, outputs, frozen, arguments, threads)
+        lazy = not self._is_guarded or self._interface.is_lazy
+        return executor.tensor_path(torch.Tensor, inputs, outputs, frozen, arguments, threads, lazy)
 
 
 class SubgraphModule(torch.nn.Module):

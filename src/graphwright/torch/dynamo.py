@@ -82,7 +82,8 @@ def _executor(
         # AOTAutograd knows which inputs of a forward graph are parameters; those of a backward graph are not
         frozen = parameters() if report.kind == "inference" else frozenset()
         releases = settings.release_weights
-        return CompiledGraph(graph, reading, settings.options, frozen, report, releases).call
+        is_guarded = report.kind != "backward"
+        return CompiledGraph(graph, reading, settings.options, frozen, report, releases, is_guarded).call
     names = partition(graph, reading.unsupported)
     report.parts = len(names)
     parts: dict[str, Any] = {name: graph.get_submodule(name) for name in names}

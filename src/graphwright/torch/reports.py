@@ -93,6 +93,8 @@ class GraphReport:
         """The report of ``graph``, in which PyTorch runs the nodes ``missing`` for these reasons."""
         lines: dict[tuple[str, str], list[str]] = {}
         for node, reason in missing.items():
+            if node.op == "placeholder":
+                continue  # the operators that read this argument are listed
             if node.target is operator.getitem and node.args[0] in missing:
                 continue  # one result of a call, which is listed itself
             lines.setdefault((_operator(node), reason), []).extend(user_line(node))

@@ -11,15 +11,20 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
-from graphwright.frontends.torch.types import Unsupported, array_from
+from graphwright.frontends.torch.types import Unsupported, array_from, part_type_from, types_agree
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ops.core.binary import Mul
+from graphwright.ir.types import F32, U32, U64
+from graphwright.ops.core.binary import BitwiseOr, Mul
+from graphwright.ops.core.bit_cast import BitCast
+from graphwright.ops.core.bit_shift import BitShift
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.dft import DFT
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.squeeze import Squeeze
+from graphwright.ops.core.unary import Neg
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.records import dataclass
 
@@ -49,6 +54,11 @@ def complex_constant(tensor: torch.Tensor, builder: Builder) -> Complex:
     return Complex(*(builder.const(array_from(each)) for each in (resolved.real, resolved.imag)))
 
 
+def conjugate(b: Builder, x: Complex) -> Complex:
+    """``x`` with a negated imaginary part."""
+    return Complex(x.real, b(Neg(), x.imag))
+
+
 def flat_parts(arguments: Sequence[Any]) -> list[Any]:
     """``arguments``, with two values in place of a complex one."""
     return [
@@ -59,7 +69,9 @@ def flat_parts(arguments: Sequence[Any]) -> list[Any]:
 
 
 def with_pairs(node: fx.Node, results: Any) -> Any:
-    """The results of ``node``, given those of its graph :func:`on_parts`."""
+    """The results of ``node``, given those of its graph :func:`on_parts`. Raises Unsupported if they do not
+    have the types that PyTorch inferred.
+    """
     fake = node.meta["val"]
     if isinstance(fake, tuple | list):
         return tuple(_pair(one, each) for one, each in zip(fake, results, strict=True))
@@ -67,7 +79,34 @@ def with_pairs(node: fx.Node, results: Any) -> Any:
 
 
 def _pair(fake: Any, result: Any) -> Any:
-    return Complex(*result) if isinstance(fake, torch.Tensor) and fake.dtype.is_complex else result
+    if not isinstance(fake, torch.Tensor) or not fake.dtype.is_complex:
+        return result
+    stated = part_type_from(fake)
+    parts = (result.real, result.imag) if isinstance(result, Complex) else result
+    for part in parts:
+        if not types_agree(part.type, stated):
+            raise Unsupported(f"a part of its result is {part.type}, and {stated} in PyTorch")
+    return Complex(*parts)
+
+
+# ---- as inputs and outputs of modules
+
+
+def stored(b: Builder, x: Complex) -> Value:
+    """``x`` as an output of a module: see :func:`.types.stored_type_from`."""
+    if x.real.type.dtype != F32:
+        return joined(b, x)
+    low, high = (b(Cast(U64), b(BitCast(U32), part)) for part in (x.real, x.imag))
+    packed: Value = b(BitwiseOr(), low, b(BitShift("LEFT"), high, b.const(np.asarray(32), U64)))
+    return packed
+
+
+def read(b: Builder, x: Value) -> Complex:
+    """The inverse of :func:`stored`."""
+    if x.type.dtype != U64:
+        return split(b, x)
+    words = (x, b(BitShift("RIGHT"), x, b.const(np.asarray(32), U64)))
+    return Complex(*(b(BitCast(F32), b(Cast(U32), each)) for each in words))
 
 
 # ---- Fourier transforms
@@ -96,23 +135,23 @@ def _real_to_complex(
     spectrum = b(DFT(last, onesided=onesided), b(Unsqueeze((rank_of(x),)), x))
     for axis in rest:
         spectrum = b(DFT(axis), spectrum)
-    return _split(b, _scaled(b, spectrum, scale))
+    return split(b, _scaled(b, spectrum, scale))
 
 
 def _complex_to_complex(
     b: Builder, x: Complex, axes: Sequence[int], forward: bool, scale: float, count: int
 ) -> Complex:
-    spectrum = _stacked(b, x)
+    spectrum = joined(b, x)
     for axis in axes:
         spectrum = b(DFT(axis, inverse=not forward), spectrum)
-    return _split(b, _scaled(b, spectrum, scale if forward else scale * count))
+    return split(b, _scaled(b, spectrum, scale if forward else scale * count))
 
 
 def _complex_to_real(
     b: Builder, x: Complex, axes: Sequence[int], length: int, scale: float, count: int
 ) -> Value:
     *rest, last = axes
-    signal = _stacked(b, x)
+    signal = joined(b, x)
     for axis in rest:
         signal = b(DFT(axis, inverse=True), signal)
     signal = b(DFT(last, inverse=True, onesided=True, length=length), signal)
@@ -127,21 +166,22 @@ _TRANSFORMS: Final[Mapping[Any, Callable[..., Any]]] = {
 }
 
 
-def _stacked(b: Builder, x: Complex) -> Value:
+def _scaled(b: Builder, x: Value, scale: float) -> Value:
+    if math.isclose(scale, 1.0, rel_tol=1e-12):
+        return x
+    scaled: Value = b(Mul(), x, b.const(np.asarray(scale), x.type.dtype))
+    return scaled
+
+
+def joined(b: Builder, x: Complex) -> Value:
     """``x`` with a last axis of real and imaginary parts."""
     rank = rank_of(x.real)
     stacked: Value = b(Concat(rank), *(b(Unsqueeze((rank,)), part) for part in (x.real, x.imag)))
     return stacked
 
 
-def _split(b: Builder, x: Value) -> Complex:
+def split(b: Builder, x: Value) -> Complex:
+    """The inverse of :func:`joined`."""
     last = rank_of(x) - 1
     parts = [b(Slice((k,), (k + 1,), (last,), (1,)), x) for k in range(2)]
     return Complex(*(b(Squeeze((last,)), part) for part in parts))
-
-
-def _scaled(b: Builder, x: Value, scale: float) -> Value:
-    if math.isclose(scale, 1.0, rel_tol=1e-12):
-        return x
-    scaled: Value = b(Mul(), x, b.const(np.asarray(scale), x.type.dtype))
-    return scaled

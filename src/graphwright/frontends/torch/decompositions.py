@@ -53,14 +53,16 @@ def export_decompositions() -> dict[Any, Callable[..., Any]]:
 class Decomposer:
     """Decomposes calls, and caches the results for equal calls, such as those in equal layers."""
 
-    def __init__(self) -> None:
+    def __init__(self, decompose: Callable[[fx.Node], fx.GraphModule | None] | None = None) -> None:
+        """``decompose``: :func:`decomposed`, or another function of a call."""
+        self._decompose = decompose or decomposed
         self._known: dict[str, fx.GraphModule | None] = {}
 
     def __call__(self, node: fx.Node) -> fx.GraphModule | None:
-        """The cached result of :func:`decomposed`."""
+        """The cached decomposition of ``node``."""
         kind = _kind(node)
         if kind not in self._known:
-            self._known[kind] = decomposed(node)
+            self._known[kind] = self._decompose(node)
         return self._known[kind]
 
 
@@ -96,7 +98,8 @@ def _described(fake: Any) -> str:
         if fake.layout == torch.strided
         else id(fake)
     )
-    return f"{fake.dtype} {fake.device} {fake.layout} {sizes}"
+    lazy = f"{fake.is_conj()} {fake.is_neg()}"
+    return f"{fake.dtype} {fake.device} {fake.layout} {sizes} {lazy}"
 
 
 def decomposed(node: fx.Node) -> fx.GraphModule | None:
@@ -139,6 +142,8 @@ def _composite(target: Any) -> Callable[..., Any] | None:
         return None
     if target._can_decompose():
         return target.decompose
+    if target.namespace != "aten":  # custom operators are opaque: their kernels may do anything
+        return None
     if not _dispatch_has_kernel_for_dispatch_key(target._name, "CompositeExplicitAutograd"):
         return None
     kernel = partial(target.redispatch, DispatchKeySet(DispatchKey.CompositeExplicitAutograd))

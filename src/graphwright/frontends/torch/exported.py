@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.frontends.torch.complex_nodes import ComplexNodeReader
+from graphwright.frontends.torch.complex_nodes import ExportedNodeReader
 from graphwright.frontends.torch.complex_numbers import COMPLEX_RESULT, Complex, complex_constant
 from graphwright.frontends.torch.nodes import NO_OP, UnsupportedValue
 from graphwright.frontends.torch.numbers import scalar
@@ -67,7 +67,7 @@ class _ProgramReader:
         """``names``: the names of the parameters of ``forward`` that are known."""
         self._program, self._names = program, names
         self._builder, _ = new_main_graph(Module())
-        self._nodes = ComplexNodeReader(self._builder, program.graph_module)
+        self._nodes = ExportedNodeReader(self._builder, program.graph_module)
         self._unsupported: dict[fx.Node, str] = {}
         self._states: dict[str, Value] = {}
         """The buffers that the program changes, by target."""

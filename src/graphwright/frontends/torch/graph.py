@@ -9,16 +9,25 @@ from typing import Any, Final
 import torch
 from torch import fx
 
+from graphwright.frontends.torch.complex_nodes import ComplexNodeReader
+from graphwright.frontends.torch.complex_numbers import Complex, conjugate, read, stored
 from graphwright.frontends.torch.interface import Argument, Input, Interface, Output, inverse
-from graphwright.frontends.torch.nodes import NodeReader, UnsupportedValue
+from graphwright.frontends.torch.nodes import UnsupportedValue
 from graphwright.frontends.torch.numbers import UnbackedInt
 from graphwright.frontends.torch.substitutes import substitute_inputs
-from graphwright.frontends.torch.types import Unsupported, dim_from, order_in_memory, type_from
+from graphwright.frontends.torch.types import (
+    Unsupported,
+    dim_from,
+    is_lazy,
+    order_in_memory,
+    stored_type_from,
+)
 from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import Dim, Expr, Range, names_in
 from graphwright.ir.types import U8, TensorType
 from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unary import Neg
 from graphwright.records import dataclass
 
 COPY_BACK: Final = torch.ops.aten.copy_.default
@@ -52,7 +61,7 @@ class _GraphReader:
     def __init__(self, graph: fx.Graph, owner: torch.nn.Module) -> None:
         self._graph = graph
         self._builder, _ = new_main_graph(Module())
-        self._nodes = NodeReader(self._builder, owner)
+        self._nodes = ComplexNodeReader(self._builder, owner)
         self._interface = Interface()
         self._unsupported: dict[fx.Node, str] = {}
         self._sizes: dict[Dim, int] = {}
@@ -113,18 +122,22 @@ class _GraphReader:
         self._sizes.setdefault(dim, position)
         return dim
 
-    def _tensor(self, node: fx.Node, fake: torch.Tensor, position: int) -> Value:
+    def _tensor(self, node: fx.Node, fake: torch.Tensor, position: int) -> Value | Complex:
         """An input with the same memory layout as the argument, permuted to the order of its axes."""
-        type, order = type_from(fake), order_in_memory(fake)
+        type, order = stored_type_from(fake), order_in_memory(fake)
         for dim in type.dims:
             self._require_given(dim)
-        for axis, (dim, size) in enumerate(zip(type.dims, fake.shape, strict=True)):
+        for axis, (dim, size) in enumerate(zip(type.dims, fake.shape, strict=False)):
             self._note_symbol(dim, position, axis)
             self._note_range(size)
-        stored = TensorType(type.dtype, tuple(type.dims[axis] for axis in order))
+        parts = type.dims[len(order) :]  # the axis of real and imaginary parts
+        permuted = TensorType(type.dtype, (*(type.dims[axis] for axis in order), *parts))
         self._interface.inputs.append(Input(position, node.name, order, fake.dtype))
-        self._inputs[node] = self._builder.graph.add_input(stored, node.name)
-        return self._ordered(self._inputs[node], inverse(order))
+        self._interface.is_lazy |= is_lazy(fake)
+        given = self._inputs[node] = self._builder.graph.add_input(permuted, node.name)
+        value = read(self._builder, given) if fake.is_complex() else given
+        ordered: Value | Complex = self._ordered(value, inverse(order))
+        return ordered
 
     def _require_given(self, dim: Dim) -> None:
         if unknown := names_in(dim) - self._argument_symbols:
@@ -145,9 +158,11 @@ class _GraphReader:
             bounded = high.is_Integer and high < 2**31
             self._builder.module.symbols.ranges[each.name] = Range(least, int(high) if bounded else None)
 
-    def _ordered(self, value: Value, order: tuple[int, ...]) -> Value:
+    def _ordered(self, value: Any, order: tuple[int, ...]) -> Any:
         if order == tuple(range(len(order))):
             return value
+        if isinstance(value, Complex):
+            return Complex(self._ordered(value.real, order), self._ordered(value.imag, order))
         transposed: Value = self._builder(Transpose(order), value)
         return transposed
 
@@ -172,14 +187,31 @@ class _GraphReader:
                 source = result.args[0] if result.target is operator.getitem else result
                 self._unsupported[source] = "a result is a data-dependent number"
                 imported = None
-            if not isinstance(imported, Value):
+            if not isinstance(imported, Value | Complex):
                 self._interface.outputs.append(Output(None, imported))
                 continue
-            order = order_in_memory(result.meta["val"])
-            values.append(self._ordered(imported, order))
-            self._interface.outputs.append(Output(order))
+            fake = result.meta["val"]
+            order, conjugated, negated = order_in_memory(fake), fake.is_conj(), fake.is_neg()
+            values.append(self._stored(self._elements(imported, conjugated, negated), order))
+            self._interface.outputs.append(Output(order, None, fake.is_complex(), conjugated, negated))
         named = {f"output_{k}": value for k, value in enumerate(values)}
         self._builder.module.set_outputs(named, dict(self._changes()))
+
+    def _elements(self, value: Any, conjugated: bool, negated: bool) -> Any:
+        """``value`` before it is conjugated and negated."""
+        if conjugated:
+            value = conjugate(self._builder, value)
+        if not negated:
+            return value
+        if isinstance(value, Complex):
+            return Complex(self._builder(Neg(), value.real), self._builder(Neg(), value.imag))
+        return self._builder(Neg(), value)
+
+    def _stored(self, value: Any, order: tuple[int, ...]) -> Value:
+        """``value`` as an output of the module, with its axes in ``order``."""
+        ordered = self._ordered(value, order)
+        output: Value = stored(self._builder, ordered) if isinstance(ordered, Complex) else ordered
+        return output
 
     def _is_decided(self, result: Any, value: Any) -> bool:
         """Whether a result is a data-dependent number, which PyTorch must compute."""
@@ -193,9 +225,9 @@ class _GraphReader:
         """The states of the module, and their next values."""
         for argument, result in self._written.items():
             value = self._nodes.results[result]
-            if isinstance(value, Value):
-                state = self._inputs[argument]
-                yield state, self._ordered(value, order_in_memory(argument.meta["val"]))
+            if isinstance(value, Value | Complex):
+                state, fake = self._inputs[argument], argument.meta["val"]
+                yield state, self._stored(value, order_in_memory(fake))
                 self._interface.changed.append(self._interface.inputs[state.index].position)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphwright.frontends.torch.types import array_from, has_elements, tensor_from
+from graphwright.frontends.torch.types import array_from, complex_from, has_elements, is_lazy, tensor_from
 from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim, Expr, evaluate, names_in
 from graphwright.records import dataclass, field
@@ -34,6 +34,11 @@ class Input:
     dtype: torch.dtype | None
     """The dtype of the argument; None for a number."""
 
+    @property
+    def is_complex(self) -> bool:
+        """Whether the argument is complex; see :func:`.types.stored_type_from`."""
+        return self.dtype is not None and self.dtype.is_complex
+
     def accepts(self, argument: Any) -> bool:
         """Whether the module can run on ``argument``: a number >= 0, or a tensor in memory with the dtype
         that PyTorch inferred.
@@ -51,8 +56,11 @@ class Input:
     def write(self, array: Array, argument: torch.Tensor) -> None:
         """Copies ``array`` to ``argument``, unless it is the memory of ``argument``."""
         assert self.order is not None
-        source, target = tensor_from(array), argument.detach().permute(self.order)
-        if source.data_ptr() != target.data_ptr():
+        source, target = (
+            (complex_from if self.is_complex else tensor_from)(array),
+            argument.detach().permute(self.order),
+        )
+        if source.data_ptr() != target.data_ptr() or is_lazy(target):
             target.copy_(source)
 
 
@@ -76,6 +84,12 @@ class Output:
 
     order: tuple[int, ...] | None
     plain: Any = None
+    is_complex: bool = False
+    """Whether the result is complex; see :func:`.types.stored_type_from`."""
+    conjugated: bool = False
+    """The result is conjugated when it is read; the output is not conjugated."""
+    negated: bool = False
+    """The result is negated when it is read; the output is not negated."""
 
     @cached_property
     def output_axes(self) -> tuple[int, ...]:
@@ -85,7 +99,21 @@ class Output:
     @property
     def is_in_order(self) -> bool:
         """Whether the result is an output of the module, without a permutation."""
-        return self.order is not None and self.order == tuple(range(len(self.order)))
+        is_direct = not self.conjugated and not self.negated
+        return is_direct and self.order is not None and self.order == tuple(range(len(self.order)))
+
+    def restored(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The result for a tensor with the elements of the output."""
+        return self._lazy(_detached(tensor.permute(self.output_axes)))
+
+    def output_of(self, result: torch.Tensor) -> torch.Tensor:
+        """The inverse of :meth:`restored`."""
+        assert self.order is not None
+        return self._lazy(result).permute(self.order)
+
+    def _lazy(self, tensor: torch.Tensor) -> torch.Tensor:
+        conjugated = tensor.conj() if self.conjugated else tensor
+        return torch._neg_view(conjugated) if self.negated else conjugated
 
 
 @dataclass
@@ -97,6 +125,8 @@ class Interface:
     outputs: list[Output] = field(default_factory=list)
     changed: list[int] = field(default_factory=list)
     """The positions of arguments that a run changes; they are states of the module."""
+    is_lazy: bool = False
+    """Whether an argument is negated or conjugated when it is read."""
     symbols: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     """The argument and axis from which the value of a symbol is read; axis None: the argument is the
     value.
@@ -105,7 +135,15 @@ class Interface:
     def outputs_of(self, results: Sequence[Any]) -> list[torch.Tensor]:
         """The outputs of the module for the results of the graph: the inverse of :meth:`results`."""
         pairs = zip(self.outputs, results, strict=True)
-        return [result.permute(each.order) for each, result in pairs if each.order is not None]
+        return [each.output_of(result) for each, result in pairs if each.order is not None]
+
+    def tensors(self, arrays: Sequence[Array]) -> list[torch.Tensor]:
+        """The outputs of the module as tensors, given as arrays."""
+        made = (each for each in self.outputs if each.order is not None)
+        return [
+            complex_from(array) if each.is_complex else tensor_from(array)
+            for each, array in zip(made, arrays, strict=True)
+        ]
 
     def results(self, tensors: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list[Any]:
         """The results of the graph, given the outputs of the module. They are detached, so that autograd does
@@ -113,9 +151,7 @@ class Interface:
         """
         left = iter(tensors)
         return [
-            self._computed(each.plain, arguments)
-            if each.order is None
-            else _detached(next(left).permute(each.output_axes))
+            self._computed(each.plain, arguments) if each.order is None else each.restored(next(left))
             for each in self.outputs
         ]
 

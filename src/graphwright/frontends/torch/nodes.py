@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import fx
@@ -30,10 +30,16 @@ from graphwright.frontends.torch.numbers import (
     with_sizes,
 )
 from graphwright.frontends.torch.random_numbers import is_random
-from graphwright.frontends.torch.types import Unsupported, array_from, dim_from, dtype_from, type_from
+from graphwright.frontends.torch.types import (
+    Unsupported,
+    array_from,
+    dim_from,
+    dtype_from,
+    type_from,
+    types_agree,
+)
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
 
 NO_OP = "there is no op for it"
@@ -59,15 +65,20 @@ _LOSE_DROPOUT = frozenset(
 """Operators whose decomposition leaves out their dropout."""
 _NOT_DECOMPOSED = _ACCEPT_MORE | _LOSE_DROPOUT
 _ROUNDINGS = frozenset({math.trunc, math.floor, math.ceil})
-FACTORIZATIONS = frozenset(
-    {
-        torch.ops.aten.linalg_qr.default,
-        torch.ops.aten._linalg_svd.default,
-        torch.ops.aten._linalg_eigh.default,
-        torch.ops.aten.linalg_lu_factor_ex.default,
-    }
-)
-"""Operators whose ops run in Python. PyTorch's LAPACK is as fast, and its vectors have eager mode's signs."""
+_LAPACK = "PyTorch computes it with LAPACK"
+_FOURIER = "PyTorch's Fourier transforms are faster"
+LEFT_TO_PYTORCH: Final[Mapping[Any, str]] = {
+    torch.ops.aten.linalg_qr.default: _LAPACK,
+    torch.ops.aten._linalg_svd.default: _LAPACK,
+    torch.ops.aten._linalg_eigh.default: _LAPACK,
+    torch.ops.aten.linalg_lu_factor_ex.default: _LAPACK,
+    torch.ops.aten._fft_r2c.default: _FOURIER,
+    torch.ops.aten._fft_c2c.default: _FOURIER,
+    torch.ops.aten._fft_c2r.default: _FOURIER,
+}
+"""Operators that are not read although there are ops for them, with the reasons. The ops of factorizations
+run in Python: PyTorch's LAPACK is as fast, and its vectors have eager mode's signs.
+"""
 _FAULTS_OF_IMPORTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -81,8 +92,8 @@ class UnsupportedValue:
 class NodeReader:
     """Reads nodes one by one. ``results`` maps each node to a value, a tuple of values, a dim or a number."""
 
-    left_to_pytorch: ClassVar[frozenset[Any]] = FACTORIZATIONS
-    """Operators that are not read."""
+    left_to_pytorch: ClassVar[Mapping[Any, str]] = LEFT_TO_PYTORCH
+    """Operators that are not read, with the reasons."""
 
     def __init__(
         self,
@@ -162,8 +173,8 @@ class NodeReader:
 
     def _computed(self, node: fx.Node) -> Any:
         """The results of an operator on tensors."""
-        if node.target in self.left_to_pytorch:
-            raise Unsupported("PyTorch computes it with LAPACK")
+        if reason := self.left_to_pytorch.get(node.target):
+            raise Unsupported(reason)
         try:
             return self._imported(node)
         except Unsupported as error:
@@ -253,15 +264,5 @@ def _check_type(result: Any, fake: Any) -> None:
     if not isinstance(result, Value) or not isinstance(fake, torch.Tensor):
         return
     stated = type_from(fake)
-    if not _types_agree(result.type, stated):
+    if not types_agree(result.type, stated):
         raise Unsupported(f"its result is {result.type}, and {stated} in PyTorch")
-
-
-def _types_agree(imported: TensorType, stated: TensorType) -> bool:
-    """Whether two types agree. Symbolic sizes are not compared, as equal sizes can be different
-    expressions.
-    """
-    if imported.dtype != stated.dtype or imported.rank != stated.rank:
-        return False
-    pairs = zip(imported.dims, stated.dims, strict=True)
-    return all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from graphwright.frontends.torch.complex_numbers import Complex
 from graphwright.frontends.torch.nodes import UnsupportedValue
-from graphwright.frontends.torch.types import Unsupported, type_from
+from graphwright.frontends.torch.types import Unsupported, part_type_from, type_from
 from graphwright.ir.graph import Graph
 
 
@@ -27,6 +28,9 @@ def _substitute(graph: Graph, name: str, fake: Any) -> Any:
     if not isinstance(fake, torch.Tensor):
         return fake
     try:
+        if fake.is_complex():
+            part = part_type_from(fake)
+            return Complex(graph.add_input(part, f"{name}_real"), graph.add_input(part, f"{name}_imag"))
         return graph.add_input(type_from(fake), name)
     except Unsupported as error:
         return UnsupportedValue(str(error))

@@ -15,7 +15,7 @@ from torch.utils._sympy import functions as torch_sympy
 
 from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, mod, product, symbol
-from graphwright.ir.types import DTYPES, DType, TensorType, dtype_of
+from graphwright.ir.types import DTYPES, U64, DType, TensorType, dtype_of
 
 _NAMES = {
     torch.bool: "bool", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
@@ -37,11 +37,16 @@ _LONGEST = 1 << 18
 """Up to this size, products with a fraction are compared with those in floats."""
 
 _DLPACK = {"int": 0, "uint": 1, "float": 2, "bool": 6}
+_DLPACK_COMPLEX = 5
 _DLPACK_FLOATS = {"bf16": 4, "f8e4m3fn": 10, "f8e4m3fnuz": 11, "f8e5m2": 12, "f8e5m2fnuz": 13}
 
 
-def dlpack_type(dtype: DType) -> tuple[int, int]:
-    """The type code of ``dtype`` in DLPack, and its number of bits."""
+def dlpack_type(dtype: DType, is_complex: bool = False) -> tuple[int, int]:
+    """The type code of ``dtype`` in DLPack, and its number of bits. If ``is_complex``, those of the complex
+    dtype that is stored as ``dtype``.
+    """
+    if is_complex:
+        return _DLPACK_COMPLEX, dtype.bits * (1 if dtype == U64 else 2)
     return _DLPACK_FLOATS.get(dtype.name, _DLPACK[dtype.kind]), dtype.bits
 
 
@@ -82,14 +87,50 @@ def type_from(tensor: torch.Tensor) -> TensorType:
     """The type of a tensor, with symbols for dynamic sizes. Raises Unsupported unless it is a strided CPU
     tensor.
     """
+    _require_strided(tensor)
+    return TensorType(dtype_from(tensor.dtype), tuple(map(dim_from, tensor.shape)))
+
+
+def part_type_from(tensor: torch.Tensor) -> TensorType:
+    """As :func:`type_from`, for the real part of a complex tensor."""
+    _require_strided(tensor)
+    return TensorType(dtype_from(tensor.dtype.to_real()), tuple(map(dim_from, tensor.shape)))
+
+
+def stored_type_from(tensor: torch.Tensor) -> TensorType:
+    """As :func:`type_from`, for an input or output of a module: 64 bits of an integer for an element of
+    complex64, with the real part in the lower half, and parts along a last axis for other complex dtypes.
+    """
+    if not tensor.is_complex():
+        return type_from(tensor)
+    part = part_type_from(tensor)
+    return (
+        TensorType(U64, part.dims)
+        if tensor.dtype == torch.complex64
+        else TensorType(part.dtype, (*part.dims, 2))
+    )
+
+
+def _require_strided(tensor: torch.Tensor) -> None:
     if tensor.layout != torch.strided:
         raise Unsupported(f"tensors with the layout {tensor.layout} are not supported")
     if tensor.device.type != "cpu":
         raise Unsupported(f"tensors on {tensor.device} are not supported: graphwright runs on the CPU")
-    type = TensorType(dtype_from(tensor.dtype), tuple(map(dim_from, tensor.shape)))
-    if tensor.is_neg() or tensor.is_conj():
-        raise Unsupported("tensors that are negated or conjugated when they are read are not supported")
-    return type
+
+
+def types_agree(imported: TensorType, stated: TensorType) -> bool:
+    """Whether two types agree. Symbolic sizes are not compared, as equal sizes can be different
+    expressions.
+    """
+    if imported.dtype != stated.dtype or imported.rank != stated.rank:
+        return False
+    pairs = zip(imported.dims, stated.dims, strict=True)
+    return all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
+
+
+def is_lazy(tensor: torch.Tensor) -> bool:
+    """Whether the elements of ``tensor`` are negated or conjugated when they are read."""
+    return tensor.is_neg() or tensor.is_conj()
 
 
 def has_elements(tensor: torch.Tensor) -> bool:
@@ -102,8 +143,14 @@ def has_elements(tensor: torch.Tensor) -> bool:
 
 
 def array_from(tensor: torch.Tensor) -> Array:
-    """The elements of ``tensor``. They share its memory if it is contiguous."""
-    flat = tensor.detach().contiguous()
+    """The elements of ``tensor``; complex ones as :func:`stored_type_from` says. They share its memory if it
+    is contiguous.
+    """
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    if flat.dtype == torch.complex64:
+        return np.asarray(flat.view(torch.int64).numpy().view(np.uint64))
+    if flat.is_complex():
+        return np.asarray(torch.view_as_real(flat).numpy())
     known = _DTYPES.get(tensor.dtype)
     if known is not None and known.name in _DLPACK_FLOATS:  # NumPy alone does not have them
         return np.asarray(flat.view(_WORDS[known.bits]).numpy().view(known.numpy))
@@ -119,6 +166,13 @@ def tensor_from(array: Array) -> torch.Tensor:
     else:
         made = torch.from_numpy(array)
     return made if array.size else made.new_empty(array.shape)  # NumPy's strides are 0 without elements
+
+
+def complex_from(array: Array) -> torch.Tensor:
+    """As :func:`tensor_from`, for the elements of a complex tensor: the inverse of :func:`array_from`."""
+    if array.dtype == np.uint64:
+        return tensor_from(array.view(np.int64)).view(torch.complex64)
+    return torch.view_as_complex(tensor_from(array))
 
 
 def order_in_memory(tensor: torch.Tensor) -> tuple[int, ...]:

@@ -187,7 +187,7 @@ Sub.aten = {
     **by_overload("sub", _aten_sub, *TENSOR_OR_NUMBER),
     **by_overload("rsub", _aten_rsub, *TENSOR_OR_NUMBER),
 }
-Neg.aten = {"neg": _aten_neg}
+Neg.aten = {"neg": _aten_neg, "_neg_view": _aten_neg}
 Mul.aten = by_overload("mul", _aten_by_dtype(Mul(), And()), *TENSOR_OR_NUMBER)
 Div.aten = {
     **by_overload("div", elementwise(Div(), 2, floats=True), *TENSOR_OR_NUMBER),

@@ -70,9 +70,10 @@ class Cpu(Executor):
         frozen: list[tuple[int, int]],
         arguments: tuple[object, ...],
         threads: int,
+        is_lazy: bool,
     ) -> _native.TensorEntry:
         """As :meth:`fast_path`, for tensors of ``type``: see :class:`graphwright._native.TensorEntry`."""
-        return _native.TensorEntry(self._native, type, inputs, outputs, frozen, arguments, threads)
+        return _native.TensorEntry(self._native, type, inputs, outputs, frozen, arguments, threads, is_lazy)
 
     def run(
         self,

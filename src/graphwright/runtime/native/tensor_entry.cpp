@@ -14,6 +14,7 @@
 namespace {
 
 constexpr int MOST_AXES = 32;
+constexpr int COMPLEX = 5; /* DLPack's code of pairs of floats */
 
 /* How an input of the program is read from the arguments. `order`: the axes of the tensor in the order of the
    program, from the outermost in memory. */
@@ -21,7 +22,8 @@ struct InputSource {
     int64_t position;
     int code, bits;
     std::vector<int> order;
-    bool is_size; /* the argument is an integer: the first size of an input without elements */
+    bool is_size;         /* the argument is an integer: the first size of an input without elements */
+    bool is_pair = false; /* a complex tensor, of which the program sees the parts along a last axis */
 };
 
 /* An argument whose value the program contains as a constant: it must stay the same object, at the same
@@ -62,10 +64,11 @@ struct TensorEntry {
     std::vector<std::pair<int, int>> outputs; /* DLPack's code and bits */
     std::vector<FrozenArgument> frozen;
     int threads;
+    bool is_lazy; /* arguments may be negated or conjugated when they are read */
 
     TensorEntry(nb::object program_, nb::object type_, nb::list inputs_,
                 std::vector<std::pair<int, int>> outputs_, std::vector<std::pair<int64_t, size_t>> frozen_,
-                nb::tuple arguments, int threads_);
+                nb::tuple arguments, int threads_, bool is_lazy_);
 
     /* The outputs as a list. None if an argument needs conversion, a frozen argument has changed, or the run
      * fails.
@@ -77,6 +80,7 @@ struct TensorEntry {
     bool fits(PyObject *const *arguments, size_t count) const;
     bool take(const InputSource &source, gw_list expected, PyObject *object, int64_t *dims,
               void **data) const;
+    bool is_pair(size_t output) const;
     bool make(size_t output, const gw_plan *plan, PyObject *results, void **data) const;
 };
 
@@ -94,11 +98,24 @@ std::vector<InputSource> input_sources(nb::list given) {
     return made;
 }
 
+/* Whether the elements of the program, of `item` bytes, are the parts of complex elements. */
+bool are_parts(int code, int bits, int64_t item) { return code == COMPLEX && item * 16 == bits; }
+
+/* Whether a method of `object` without arguments returns False. */
+bool denies(PyObject *object, PyObject *name) {
+    PyObject *answer = PyObject_CallMethodNoArgs(object, name);
+    const bool is_denied = answer == Py_False;
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    return is_denied;
+}
+
 TensorEntry::TensorEntry(nb::object program_, nb::object type_, nb::list inputs_,
                          std::vector<std::pair<int, int>> outputs_,
-                         std::vector<std::pair<int64_t, size_t>> frozen_, nb::tuple arguments, int threads_)
+                         std::vector<std::pair<int64_t, size_t>> frozen_, nb::tuple arguments, int threads_,
+                         bool is_lazy_)
     : owner(program_), type(type_), program(nb::cast<Program &>(program_)), inputs(input_sources(inputs_)),
-      outputs(std::move(outputs_)), threads(threads_) {
+      outputs(std::move(outputs_)), threads(threads_), is_lazy(is_lazy_) {
     nb::object capsule = type.attr("__dlpack_c_exchange_api__");
     api = (const dlpack_exchange *)PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
     if (!api)
@@ -109,14 +126,16 @@ TensorEntry::TensorEntry(nb::object program_, nb::object type_, nb::list inputs_
         (int64_t)outputs.size() != program.program->output_count)
         throw nb::value_error("the number of inputs or outputs differs from that of the program");
     for (size_t i = 0; i < inputs.size(); i++) {
-        const size_t rank = inputs[i].is_size ? 2 : inputs[i].order.size();
+        const int64_t item = program.program->inputs[i].item;
+        inputs[i].is_pair = are_parts(inputs[i].code, inputs[i].bits, item);
+        const size_t rank = inputs[i].is_size ? 2 : inputs[i].order.size() + inputs[i].is_pair;
         if ((int64_t)rank != program.program->inputs[i].dims.count ||
-            (inputs[i].bits + 7) / 8 != program.program->inputs[i].item ||
+            (!inputs[i].is_pair && (inputs[i].bits + 7) / 8 != item) ||
             (size_t)inputs[i].position >= arguments.size())
             throw nb::value_error("the rank, element type or position of an input does not fit the program");
     }
     for (size_t i = 0; i < outputs.size(); i++)
-        if ((outputs[i].second + 7) / 8 != program.program->outputs[i].item ||
+        if (!(is_pair(i) || (outputs[i].second + 7) / 8 == program.program->outputs[i].item) ||
             program.program->outputs[i].dims.count > MOST_AXES)
             throw nb::value_error("the element type or rank of an output does not fit the program");
     for (auto [position, bytes] : frozen_) {
@@ -178,10 +197,16 @@ bool TensorEntry::take(const InputSource &source, gw_list expected, PyObject *ob
         PyErr_Clear();
         return false;
     }
+    static PyObject *negated = PyUnicode_InternFromString("is_neg");
+    static PyObject *conjugated = PyUnicode_InternFromString("is_conj");
     dlpack_tensor seen;
     if (!see(object, &seen) || seen.code != source.code || seen.bits != source.bits ||
-        seen.ndim != expected.count)
+        seen.ndim + source.is_pair != expected.count)
         return false;
+    if (is_lazy && !(denies(object, negated) && denies(object, conjugated)))
+        return false;
+    if (source.is_pair)
+        dims[seen.ndim] = 2;
     int64_t stride = 1;
     for (int k = seen.ndim; k-- > 0;) {
         const int axis = source.order[(size_t)k];
@@ -196,15 +221,21 @@ bool TensorEntry::take(const InputSource &source, gw_list expected, PyObject *ob
     return true;
 }
 
+/* Whether an output has the parts of a complex tensor along a last axis. */
+bool TensorEntry::is_pair(size_t output) const {
+    return are_parts(outputs[output].first, outputs[output].second, program.program->outputs[output].item);
+}
+
 /* Creates the tensor of an output as an item of `results`; `*data` is the address of its elements. */
 bool TensorEntry::make(size_t output, const gw_plan *plan, PyObject *results, void **data) const {
     static char nothing;
     const gw_list dims = program.program->outputs[output].dims;
+    const int rank = (int)dims.count - is_pair(output);
     int64_t shape[MOST_AXES];
-    for (int k = 0; k < dims.count; k++)
+    for (int k = 0; k < rank; k++)
         shape[k] = plan->registers[dims.at[k]];
     dlpack_tensor prototype = {};
-    prototype.device_type = DLPACK_CPU, prototype.ndim = (int32_t)dims.count, prototype.shape = shape;
+    prototype.device_type = DLPACK_CPU, prototype.ndim = rank, prototype.shape = shape;
     prototype.code = (uint8_t)outputs[output].first, prototype.bits = (uint8_t)outputs[output].second;
     prototype.lanes = 1;
     dlpack_managed *made = nullptr;
@@ -363,9 +394,9 @@ PyType_Slot dispatch_slots[] = {
 void define_tensor_entry(nb::module_ &m) {
     nb::class_<TensorEntry>(m, "TensorEntry")
         .def(nb::init<nb::object, nb::object, nb::list, std::vector<std::pair<int, int>>,
-                      std::vector<std::pair<int64_t, size_t>>, nb::tuple, int>(),
+                      std::vector<std::pair<int64_t, size_t>>, nb::tuple, int, bool>(),
              nb::arg("program"), nb::arg("type"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("frozen"),
-             nb::arg("arguments"), nb::arg("threads") = 0);
+             nb::arg("arguments"), nb::arg("threads") = 0, nb::arg("is_lazy") = false);
     m.def(
         "sample_memory", [](size_t data, size_t bytes) { return sample_of((const void *)data, bytes); },
         nb::arg("data"), nb::arg("bytes"));

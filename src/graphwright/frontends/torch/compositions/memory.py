@@ -1,4 +1,4 @@
-"""Uninitialized tensors, which become zeros."""
+"""Uninitialized tensors, which become zeros, and zeros without memory."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ aten = torch.ops.aten
 @composition(aten.new_empty_strided.default)
 def new_empty_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], **named: Any) -> Tensor:
     return torch.zeros(size, dtype=named.get("dtype") or x.dtype)
+
+
+@composition(aten._efficientzerotensor.default)
+def efficient_zero_tensor(size: Sequence[int], **named: Any) -> Tensor:
+    return torch.zeros(size, dtype=named.get("dtype") or torch.get_default_dtype())
 
 
 @composition(aten.empty_permuted.default)

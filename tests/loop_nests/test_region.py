@@ -213,7 +213,7 @@ def test_long_sums_are_added_in_blocks(
 @pytest.mark.parametrize("columns", [5, 40])
 def test_sums_of_unknown_length_are_added_in_blocks(size: int, columns: int) -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, symbol("N"), columns))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, symbol("N"), columns))])
     module.main.set_outputs([b(ReduceSum((0,), False), x), b(ReduceMax((0,), False), x)])
     for node in fused_nodes(module):
         compare(node, module, {"N": size})

@@ -18,6 +18,7 @@ from torch import nn
 from torch.export import Dim
 
 import graphwright as gw
+from graphwright.errors import ModelError
 from graphwright.low_ir.tasks import TaskKind
 from graphwright.runtime.devices.cpu import Cpu
 from tests.tools.support import graphwright
@@ -537,3 +538,22 @@ def test_exported_unique_gives_the_rows_of_pytorch() -> None:
     x = torch.randint(0, 2, (12, 3))
     distinct = Applies(lambda x: torch.unique(x, dim=0, return_inverse=True, return_counts=True))
     close(gw.compile(distinct, (x,))(x), torch.unique(x, dim=0, return_inverse=True, return_counts=True))
+
+
+def test_errors_name_sparse_buffers() -> None:
+    class Graph(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("adjacency", torch.eye(4).to_sparse())
+            self.register_buffer("degrees", torch.eye(4).to_sparse_csr())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sparse.mm(self.adjacency, x) + torch.sparse.mm(self.degrees, x)
+
+    with pytest.raises(ModelError) as caught:
+        gw.compile(Graph(), (torch.randn(4, 3),))
+    messages = [each.message for each in caught.value.diagnostics]
+    assert messages == [
+        "adjacency has the layout torch.sparse_coo, not torch.strided",
+        "degrees has the layout torch.sparse_csr, not torch.strided",
+    ]

@@ -101,11 +101,28 @@ def _let_go(*programs: ExportedProgram) -> None:
 
 
 def decomposed_program(program: ExportedProgram) -> ExportedProgram:
-    """``program`` with operators decomposed for which graphwright has no op."""
+    """``program`` with operators decomposed for which graphwright has no op. Raises ModelError with all
+    tensors that are not strided, such as sparse ones.
+    """
+    _refuse_sparse(program)
     _drop_ranges_of_expressions(program)
     with _quiet(), _refusals("the exported program"), torch.no_grad():
         decomposed: ExportedProgram = without_aliases(program).run_decompositions(export_decompositions())
         return decomposed
+
+
+def _refuse_sparse(program: ExportedProgram) -> None:
+    """Raises ModelError with the parameters, buffers and constants that are not strided: PyTorch cannot
+    decompose programs that have them.
+    """
+    hint = "store it as a dense tensor (to_dense), or its indices and values as two buffers"
+    faults = [
+        Diagnostic("export", f"{name} has the layout {tensor.layout}, not torch.strided", hint=hint)
+        for name, tensor in (program.state_dict | program.constants).items()
+        if isinstance(tensor, torch.Tensor) and tensor.layout != torch.strided
+    ]
+    if faults:
+        raise ModelError(*faults)
 
 
 def _drop_ranges_of_expressions(program: ExportedProgram) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphwright as gw
-from graphwright.ir.build import new_graph
+from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, tensor
@@ -35,7 +35,7 @@ def test_errors_of_long_sums_are_small(
     dims: Sequence[Dim], sizes: Sequence[int], axes: Sequence[int]
 ) -> None:
     module = Module()
-    b, (x,) = new_graph(module, "main", [("x", tensor(F32, *dims))])
+    b, (x,) = new_main_graph(module, [("x", tensor(F32, *dims))])
     module.main.set_outputs([b(ReduceMean(tuple(axes), False), x), b(ReduceSumSquare(tuple(axes), False), x)])
     data = (np.random.default_rng(0).random(sizes) * 0.1 + 0.3).astype(np.float32)
     mean, squares = gw.compile(module)(data)

@@ -67,6 +67,22 @@ def test_batch_first_is_the_transpose(op_type: str) -> None:
     np.testing.assert_array_equal(last_first, last.swapaxes(0, 1))
 
 
+@pytest.mark.parametrize("op_type", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_a_sequence_of_length_0_keeps_its_initial_state(op_type: str, direction: str) -> None:
+    """ONNX Runtime returns zeros as its last state; the other sequences are equal."""
+    inputs = operands(op_type, 2 if direction == "bidirectional" else 1, True)
+    attributes = {"hidden_size": H, "direction": direction}
+    alone = imported(op_type, inputs, attributes, 14, 2)
+    inputs[4] = np.array([5, 0, 4], np.int32)
+    every, last, *cells = imported(op_type, inputs, attributes, 14, 2)
+    np.testing.assert_array_equal(every[:, :, 1], 0)
+    np.testing.assert_array_equal(last[:, 1], inputs[5][:, 1])
+    for cell in cells:
+        np.testing.assert_array_equal(cell[:, 1], inputs[6][:, 1])
+    np.testing.assert_array_equal(last[:, 0], alone[1][:, 0])
+
+
 def test_an_rnn_of_one_unit_by_hand() -> None:
     x, w, r = (np.full(s, v, np.float64) for s, v in (((2, 1, 1), 1.0), ((1, 1, 1), 0.5), ((1, 1, 1), 2.0)))
     every, last = imported("RNN", [x, w, r], {}, 22, 2)

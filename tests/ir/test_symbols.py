@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from graphwright.ir.algebra.bounds import bounds
+from graphwright.ir.algebra.bounds import LOWEST, bounds
 from graphwright.ir.symbols import (
     MAX_TERMS,
     Dim,
@@ -102,6 +102,23 @@ def test_products_are_bounded_over_the_excesses_of_their_factors(dim: Dim, low: 
     assert found.high is not None and max(actual) <= found.high <= high
 
 
+@pytest.mark.parametrize(
+    ("dim", "low", "high"),
+    [
+        (mod(-N, 4), 0, 3),
+        (N - 4 * floordiv(N, 4), 0, 3),
+        (8 * floordiv(N, 4) - 2 * N, -6, 0),
+        (mod(N, M + 1), 0, None),
+        (floordiv(N + 8, M + 1), 0, None),
+        (floordiv(-1 * M - 1, N + 1), None, -1),
+    ],
+    ids=str,
+)
+def test_quotients_and_remainders_are_bounded(dim: Dim, low: int | None, high: int | None) -> None:
+    found = SymbolTable().range_of(dim)
+    assert (None if found.low == LOWEST else found.low, found.high) == (low, high)
+
+
 def test_repeated_subexpressions_are_bounded_once() -> None:
     """A size of ten levels has a thousand paths to its symbol."""
     dim: Dim = N
@@ -139,6 +156,9 @@ def test_refuted_equalities_never_hold(a: Dim, b: Dim, sizes: dict[str, int]) ->
         (floordiv(floordiv(N, 2), 3), "floordiv(N, 6)"),
         (floordiv(N * M, N), "M"),
         (mod(8 * N + 3, 4), "3"),
+        (mod(mod(N, 8) + 3 * mod(M, 4), 4), "mod(3*M + N, 4)"),
+        (N + mod(-N, 4), "4*floordiv(N + 3, 4)"),
+        (floordiv(N + mod(4 - mod(N, 4), 4), 4), "floordiv(N + 3, 4)"),
         (maximum(N, N + 2), "N + 2"),
         (minimum(N, 3, maximum(M, M)), "min(3, M, N)"),
         (substitute(N * H + floordiv(H, 2), {"H": 4}), "4*N + 2"),

@@ -16,10 +16,12 @@ from graphwright.ir.graph import Module, Value
 from graphwright.ir.op import Inference, Op
 from graphwright.ir.symbols import Dim, SymbolTable, evaluate, floordiv, minimum, symbol
 from graphwright.ir.types import F32, I64, tensor
+from graphwright.ops.core.binary import Max, Min, Sub
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reshape import Reshape
@@ -132,6 +134,25 @@ def test_the_inferred_size_of_a_symbolic_reshape_is_exact(
     module, b, x = start(*dims)
     assert b(Reshape(target), x).type.dims == expected
     assert not module.symbols.constraints
+
+
+def test_sizes_padded_to_multiples_are_divided_and_rolled_without_constraints() -> None:
+    """As in Swin transformers: windows of 4 rows, and a roll by 2 rows, which is ``-2 % rows``."""
+    module, b, x = start(N, T, 3)
+    rows, four = size_of(b, x, 1), b.const(vector(4))
+    missing = b(Mod(), b(Sub(), four, b(Mod(), rows, four)), four)
+    (below,) = elements(b, missing) or ()
+    windows = b(Reshape((0, -1, 4, 3)), b(Pad((0, 0, 0, 0, below, 0)), x))
+    whole = b(Reshape((0, -1, 3)), windows)
+    assert windows.type.dims == (N, floordiv(T + 3, 4), 4, 3)
+    assert whole.type.dims == (N, 4 * floordiv(T + 3, 4), 3)
+    assert not module.symbols.constraints
+    module.symbols.demand("<=", 1, T, "x")
+    all_rows = size_of(b, whole, 1)
+    for shift, position in ((2, 2), (-2, 4 * floordiv(T + 3, 4) - 2)):
+        assert elements(b, b(Mod(), b.const(vector(shift)), all_rows)) == (position,)
+    assert elements(b, b(Min(), all_rows, b.const(vector(4)))) == (4,)
+    assert elements(b, b(Max(), all_rows, b.const(vector(4)))) == (4 * floordiv(T + 3, 4),)
 
 
 def test_a_quotient_that_is_not_proved_becomes_a_constraint() -> None:

@@ -160,6 +160,18 @@ class SymbolTable:
         """Whether ``dim >= bound`` for all sizes within the ranges."""
         return self.range_of(dim).low >= bound
 
+    def smaller(self, a: Dim, b: Dim) -> Dim:
+        """``min(a, b)``: one of them if it is proved to be the smaller one."""
+        if self.proves_at_least(b - a, 0):
+            return a
+        return b if self.proves_at_least(a - b, 0) else minimum(a, b)
+
+    def larger(self, a: Dim, b: Dim) -> Dim:
+        """``max(a, b)``: one of them if it is proved to be the larger one."""
+        if self.proves_at_least(a - b, 0):
+            return a
+        return b if self.proves_at_least(b - a, 0) else maximum(a, b)
+
     def demand(self, relation: str, left: Dim, right: Dim, node: str) -> None:
         """Adds a constraint that could not be proved. It is checked when a plan is made for
         concrete shapes.

@@ -156,14 +156,23 @@ def floordiv(a: Dim, b: Dim) -> Dim:
 
 @lru_cache(maxsize=MEMO)
 def mod(a: Dim, b: Dim) -> Dim:
-    """``a - b * (a // b)``; terms that a constant ``b`` divides vanish."""
+    """``a - b * (a // b)``; terms that a constant ``b`` divides vanish, and ``mod(x, c)`` is ``x`` if ``b``
+    divides ``c``. What is missing to a multiple, ``mod(-N, 4)``, is ``4*floordiv(N + 3, 4) - N``.
+    """
     if isinstance(b, int):
         if b == 0:
             raise SymbolError(f"{a} modulo zero")
         if isinstance(a, int):
             return a % b
+        if any(_remainder(monomial, b) is not None for monomial, _ in a.terms):
+            return mod(total(_without_remainders(a, b)), b)
         rest = _split_multiples(a, abs(b))[1]
-        return rest % b if isinstance(rest, int) else _function("mod", rest, b)
+        if isinstance(rest, int):
+            return rest % b
+        if not _is_negative(rest, b):
+            return _function("mod", rest, b)
+        missing = from_terms([(m, -c % b) for m, c in rest.terms])
+        return b * ceildiv(missing, b) - missing  # -x mod b
     if a in (b, 0) or _exact_quotient(a, b) is not None:
         return 0
     return _function("mod", a, b)
@@ -302,6 +311,24 @@ def _split_multiples(a: Expr, b: int) -> tuple[Dim, Dim]:
     return whole, rest
 
 
+def _without_remainders(a: Expr, b: int) -> Iterator[Dim]:
+    """The terms of ``a``, with ``x`` for ``mod(x, c)`` if ``b`` divides ``c``: equal modulo ``b``."""
+    for monomial, factor in a.terms:
+        dividend = _remainder(monomial, b)
+        yield Expr(((monomial, factor),)) if dividend is None else dividend * factor
+
+
+def _remainder(monomial: Monomial, b: int) -> Dim | None:
+    """``x`` if ``monomial`` is ``mod(x, c)`` with a multiple ``c`` of ``b``; else None."""
+    if len(monomial) != 1 or monomial[0][1] != 1:
+        return None
+    atom = monomial[0][0]
+    if not isinstance(atom, Function) or atom.name != "mod":
+        return None
+    dividend, divisor = atom.operands
+    return dividend if isinstance(divisor, int) and divisor % b == 0 else None
+
+
 def _floordiv_rest(rest: Dim, b: int) -> Dim:
     if isinstance(rest, int):
         return rest // b
@@ -314,6 +341,11 @@ def _floordiv_rest(rest: Dim, b: int) -> Dim:
         numerator, divisor, others = nested
         return floordiv(numerator + divisor * others, divisor * b)
     return _function("floordiv", rest, b)
+
+
+def _is_negative(rest: Expr, b: int) -> bool:
+    """Whether the coefficients of ``rest``, below ``b``, are smaller if all are taken as negative ones."""
+    return all(2 * factor > b > 0 for monomial, factor in rest.terms if monomial)
 
 
 def _nested_floordiv(expr: Expr) -> tuple[Dim, int, Dim] | None:

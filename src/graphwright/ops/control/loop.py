@@ -22,7 +22,6 @@ from graphwright.ir.op import (
 from graphwright.ir.op.region_op import LoopCarried, LoopOp, RunRegion
 from graphwright.ir.symbols import Dim, Expr, atoms
 from graphwright.ir.types import BOOL, I64, TensorType
-from graphwright.ops.core.shaping import not_negative
 from graphwright.records import replace
 
 UNLIMITED = 2**62
@@ -156,7 +155,7 @@ class Loop(PaddingRule, LoopOp):
             return Fact(TensorType(result.dtype, None))
         known = {a for fact in at.inputs if fact is not None for a in _symbols(fact)}
         sizes = (d if known.issuperset(atoms(d)) else at.symbols.fresh("scan") for d in result.type.shape)
-        return Fact(TensorType(result.dtype, (not_negative(at.symbols, trips), *sizes)))
+        return Fact(TensorType(result.dtype, (at.symbols.larger(trips, 0), *sizes)))
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         """Padding does not leak through a loop-carried value whose type is the same in all iterations."""

@@ -11,8 +11,6 @@ from graphwright.ir.loops.nodes import Scalar, apply, select
 from graphwright.ir.op import Array, Import, Importer, Inference, Op, Trait, op, op_class
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, Range
-from graphwright.ir.symbols import maximum as maximum_dim
-from graphwright.ir.symbols import minimum as minimum_dim
 from graphwright.ir.types import BOOL, DType
 from graphwright.ops.core.checks import FLOATS, INTEGERS, LOGICAL, NUMBERS
 from graphwright.ops.core.div import Div
@@ -72,6 +70,14 @@ def _subtract_real(at: Inference, a: Dim, b: Dim) -> Dim | None:
     return a - b if at.symbols.proves_at_least(a - b, 0) else None
 
 
+def _smaller(at: Inference, a: Dim, b: Dim) -> Dim:
+    return at.symbols.smaller(a, b)
+
+
+def _larger(at: Inference, a: Dim, b: Dim) -> Dim:
+    return at.symbols.larger(a, b)
+
+
 def _compare(test: Callable[[Range], bool | None]) -> ElementRule:
     """A comparison of ``a`` and ``b``, decided by ``test`` of the range of ``a - b``."""
 
@@ -128,15 +134,15 @@ Mul = binary("Mul", "``a * b``", 7, np.multiply, "mul",
              known=lambda _, a, b: a * b, known_real=lambda _, a, b: a * b,
              traits=Trait.COMMUTATIVE | Trait.KEEPS_NONNEGATIVE)  # fmt: skip
 Min = binary("Min", "The smaller operand; NaN if either is NaN", {6: _variadic("Min")}, np.minimum, "min",
-             known=lambda _, a, b: minimum_dim(a, b), known_real=lambda _, a, b: minimum_dim(a, b),
+             known=_smaller, known_real=_smaller,
              traits=Trait.COMMUTATIVE)  # fmt: skip
 Max = binary("Max", "The larger operand; NaN if either is NaN", {6: _variadic("Max")}, np.maximum, "max",
-             known=lambda _, a, b: maximum_dim(a, b), known_real=lambda _, a, b: maximum_dim(a, b),
+             known=_larger, known_real=_larger,
              traits=Trait.COMMUTATIVE | Trait.KEEPS_NONNEGATIVE)  # fmt: skip
 And = binary("And", "Logical and", 7, np.logical_and, "and", LOGICAL,
-             known=lambda _, a, b: minimum_dim(a, b), traits=Trait.COMMUTATIVE)  # fmt: skip
+             known=_smaller, traits=Trait.COMMUTATIVE)  # fmt: skip
 Or = binary("Or", "Logical or", 7, np.logical_or, "or", LOGICAL,
-            known=lambda _, a, b: maximum_dim(a, b), traits=Trait.COMMUTATIVE)  # fmt: skip
+            known=_larger, traits=Trait.COMMUTATIVE)  # fmt: skip
 Xor = binary("Xor", "Logical exclusive or", 7, np.logical_xor, "xor", LOGICAL,
              known=_numbers_only(lambda a, b: a ^ b), traits=Trait.COMMUTATIVE)  # fmt: skip
 BitwiseAnd = binary("BitwiseAnd", "Bitwise and", 18, np.bitwise_and, "and", INTEGERS,

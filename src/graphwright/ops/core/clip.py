@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Const, Operand, Scalar, maximum, minimum
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.op.exporter import Exporter
-from graphwright.ir.symbols import Dim, symbol
-from graphwright.ir.symbols import maximum as maximum_dim
-from graphwright.ir.symbols import minimum as minimum_dim
+from graphwright.ir.symbols import Dim, SymbolTable, symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, U8, TensorType
 from graphwright.ops.core.aten import number
 from graphwright.ops.core.cast import Cast
@@ -60,15 +59,15 @@ class Clip(Op):
             need_scalar(at, bound, what)
         operands = [x, *(b for b in (low, high) if b is not None)]
         return (
-            elementwise_fact(x.type, operands, self._clipped)
+            elementwise_fact(x.type, operands, partial(self._clipped, at.symbols))
             if len(operands) == 1 and x.dtype.is_integer
             else x.type
         )
 
-    def _clipped(self, x: Dim) -> Dim:
+    def _clipped(self, symbols: SymbolTable, x: Dim) -> Dim:
         if self.low is not None:
-            x = maximum_dim(x, int(self.low))
-        return x if self.high is None else minimum_dim(x, int(self.high))
+            x = symbols.larger(x, int(self.low))
+        return x if self.high is None else symbols.smaller(x, int(self.high))
 
     def forwarded_operand(self, gives: TensorType, x: Fact, *bounds: Fact | None) -> int | None:
         return 0 if self.low is None and self.high is None and not any(bounds) else None

@@ -10,7 +10,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, Inference, op
 from graphwright.ir.op.exporter import Exporter, Operand
-from graphwright.ir.symbols import Dim, maximum, mod
+from graphwright.ir.symbols import Dim, mod
 from graphwright.ops.core.aten import BOTH_WAYS, TENSOR_OR_NUMBER, by_overload, elementwise
 from graphwright.ops.core.checks import NUMBERS
 from graphwright.ops.core.elementwise_samples import binary_samples
@@ -32,7 +32,10 @@ class Mod(Pointwise):
         (a, b), symbols = elements, at.symbols
         if not symbols.proves_at_least(b, 0) or (self.fmod and not symbols.proves_at_least(a, 0)):
             return None
-        return mod(a, b if symbols.proves_at_least(b, 1) else maximum(b, 1))  # x mod 1 is 0 as well
+        for near in (a, a + b):
+            if symbols.proves_at_least(near, 0) and symbols.proves_at_least(b - near, 1):
+                return near
+        return mod(a, symbols.larger(b, 1))  # x mod 1 is 0 as well
 
     @quiet
     def reference(self, a: Array, b: Array) -> Array:

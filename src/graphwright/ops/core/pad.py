@@ -22,7 +22,7 @@ from graphwright.ir.op import (
     op,
 )
 from graphwright.ir.op.exporter import Exporter
-from graphwright.ir.symbols import Dim, minimum, symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, STRING, TensorType
 from graphwright.ops.core.aten import number
 from graphwright.ops.core.checks import need_sizes, rank_of, same_dtype
@@ -82,7 +82,7 @@ class Pad(PaddingRule, Op):
         for axis, (dim, size, begin, end) in enumerate(zip(x.shape, shape, begins, ends, strict=True)):
             at.at_least(size, 0, f"size of axis {axis} of {dim} elements after padding")
             if self.mode != "constant" and (begin, end) != (0, 0):
-                kept = dim + minimum(begin, 0) + minimum(end, 0)
+                kept = dim + at.symbols.smaller(begin, 0) + at.symbols.smaller(end, 0)
                 at.at_least(kept, 1, f"axis {axis}, whose elements mode {self.mode} repeats")
         type = TensorType(x.dtype, shape)
         return (

@@ -24,7 +24,7 @@ from graphwright.ops.core.div import Div
 from graphwright.ops.core.imports import simple
 from graphwright.ops.core.known_elements import known_size
 from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.shaping import known_dims, known_floats, new_sizes, not_negative
+from graphwright.ops.core.shaping import known_dims, known_floats, new_sizes
 from graphwright.ops.core.unary import Abs, Ceil
 from graphwright.ops.core.where import Where
 
@@ -72,9 +72,7 @@ class Range(BoundedForm, PaddingRule, Op):
         if not isinstance(step, int) and not at.not_less(step, 1):
             return TensorType(self.dtype, new_sizes(at, 1, "range"))
         up = not isinstance(step, int) or step > 0
-        count = not_negative(
-            at.symbols, ceildiv(limit - start, step) if up else ceildiv(start - limit, -step)
-        )
+        count = at.symbols.larger(ceildiv(limit - start, step) if up else ceildiv(start - limit, -step), 0)
         type, known = TensorType(self.dtype, (count,)), known_size((count,))
         return type if known is None else Fact(type, tuple(start + step * k for k in range(known)))
 

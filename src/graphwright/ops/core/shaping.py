@@ -9,7 +9,7 @@ import numpy as np
 
 from graphwright.ir.free_symbols import symbols_named
 from graphwright.ir.op import Array, Fact, Inference, Op, UnknownRank, is_known
-from graphwright.ir.symbols import Dim, Expr, SymbolTable, maximum
+from graphwright.ir.symbols import Dim, Expr
 from graphwright.ir.types import TensorType
 from graphwright.ops.core.known_elements import MAX_ELEMENTS, fact_of_parts, known_size, parts_of
 
@@ -58,11 +58,6 @@ def _array_of(elements: Sequence[Dim | None], fact: Fact) -> Array:
     array: Array = np.empty(len(elements), dtype=np.int64 if plain else object)
     array[:] = elements
     return array.reshape(fact.shape)
-
-
-def not_negative(symbols: SymbolTable, dim: Dim) -> Dim:
-    """``max(dim, 0)``; ``dim`` itself if ``dim >= 0`` is proved."""
-    return dim if symbols.proves_at_least(dim, 0) else maximum(dim, 0)
 
 
 def cancel(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[list[Dim], list[Dim]]:

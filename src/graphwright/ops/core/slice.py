@@ -25,7 +25,7 @@ from graphwright.ops.core.div import Div
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range, scalar_of
 from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.shaping import carried, known_dims, known_ints, length_of, not_negative, number
+from graphwright.ops.core.shaping import carried, known_dims, known_ints, length_of, number
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.transpose import Transpose
@@ -200,15 +200,15 @@ def sliced_range(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tu
         last = dim - 1  # -1 if the axis is empty
         first = last if start == -1 else minimum(_position(at, dim, start, last, 0), last)
         stop = _position(at, dim, end, dim - 1, -1)
-        return first, not_negative(at.symbols, ceildiv(first - stop, -step))
+        return first, at.symbols.larger(ceildiv(first - stop, -step), 0)
     first, stop = _position(at, dim, start, dim, 0), _position(at, dim, end, dim, 0)
     if first == 0:
         return 0, ceildiv(stop, step)
     if stop == dim and first == minimum(start, dim):  # dim - min(start, dim)
-        return first, ceildiv(not_negative(at.symbols, dim - start), step)
+        return first, ceildiv(at.symbols.larger(dim - start, 0), step)
     if stop == dim and first == maximum(dim + start, 0):  # dim - max(dim + start, 0)
         return first, ceildiv(minimum(dim, -start), step)
-    return first, not_negative(at.symbols, ceildiv(stop - first, step))
+    return first, at.symbols.larger(ceildiv(stop - first, step), 0)
 
 
 def _keeps_sign(at: Inference, bound: Dim) -> bool:
@@ -231,9 +231,8 @@ def _position(at: Inference, dim: Dim, bound: Dim, high: Dim, low: int) -> Dim:
     if isinstance(bound, int) and abs(bound) >= TO_THE_END:
         return high if bound > 0 else low
     if _from_end(at, bound):
-        position = dim + bound
-        return position if at.symbols.proves_at_least(position, low) else maximum(position, low)
-    return bound if at.symbols.proves_at_least(high - bound, 0) else minimum(bound, high)
+        return at.symbols.larger(dim + bound, low)
+    return at.symbols.smaller(bound, high)
 
 
 def _or_default(

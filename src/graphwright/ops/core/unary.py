@@ -12,7 +12,6 @@ from graphwright.ir.loops.nodes import Scalar, apply, maximum, minimum
 from graphwright.ir.op import Array, AtenImport, AtenImporter, Importer, Inference, Op, Trait, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim
-from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.types import BOOL, F16, F32, DType
 from graphwright.ops.core.aten import elementwise
 from graphwright.ops.core.cast import Cast, in_wide_float
@@ -158,7 +157,8 @@ Tanh = unary("Tanh", "The hyperbolic tangent", 6, np.tanh, "tanh")
 Sigmoid = unary("Sigmoid", "``1 / (1 + exp(-x))``", 6, FUNCTIONS["sigmoid"].numpy, "sigmoid",
                 traits=Trait.NONNEGATIVE)  # fmt: skip
 Relu = unary("Relu", "``max(x, 0)``; NaN stays NaN", 6, lambda x: np.maximum(x, np.zeros((), x.dtype)),
-             lambda x: maximum(x, 0), FLOATS | SIGNED, known=lambda _, x: maximum_dim(x, 0))  # fmt: skip
+             lambda x: maximum(x, 0), FLOATS | SIGNED,
+             known=lambda at, x: at.symbols.larger(x, 0))  # fmt: skip
 Softplus = unary("Softplus", "``log(1 + exp(x))``", 1, _softplus, _softplus_scalar)
 Softsign = unary(
     "Softsign", "``x / (1 + |x|)``", 1, lambda x: x / (1 + np.abs(x)), lambda x: x / (1.0 + apply("abs", x))

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.op.exporter import as_onnx
-from graphwright.ir.symbols import Dim, maximum, symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, STRING, TensorType
 from graphwright.ops.core.checks import need_dtype
 
@@ -46,7 +46,7 @@ class StringNormalizer(Op):
         if self.stopwords:
             kept: Dim = at.symbols.fresh("kept")
         else:
-            kept = count if at.symbols.proves_at_least(count, 1) else maximum(count, 1)
+            kept = at.symbols.larger(count, 1)
         return TensorType(STRING, (kept,) if x.rank == 1 else (1, kept))
 
     def reference(self, x: Array) -> Array:

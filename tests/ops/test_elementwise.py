@@ -281,7 +281,7 @@ N, M = symbol("N"), symbol("M")
 SYMBOLIC: list[tuple[Op, list[Any], Any]] = [
     (Add(), [N, 1], N + 1), (Sub(), [N + 3, N], 3), (Mul(), [N, 4], 4 * N), (Div(), [4 * N, 2], 2 * N),
     (Div(), [N - 1, 2], None), (Div(), [-7, 2], -3), (Mod(), [4 * N + 1, 4], 1), (Mod(True), [-7, 4], None),
-    (Mod(), [-1, N + 1], mod(-1, N + 1)), (Mod(), [-1, N], mod(-1, maximum(N, 1))), (Mod(), [7, N - 1], None),
+    (Mod(), [-1, N + 1], N), (Mod(), [-1, N], mod(-1, maximum(N, 1))), (Mod(), [7, N - 1], None),
     (Max(), [N, N + 2], N + 2), (Min(), [N, N + 2], N), (Less(), [N, N + 1], 1), (Less(), [N, M], None),
     (GreaterOrEqual(), [N, 0], 1), (Greater(), [0, N], 0), (Equal(), [N, N], 1), (Equal(), [N, N + 1], 0),
     (Equal(), [N, M], None), (Neg(), [N], -1 * N), (Abs(), [N], N), (Relu(), [3], 3), (Cast(I32), [N], N),

@@ -299,6 +299,13 @@ def test_sizes_are_followed_through_arithmetic(op: Op, elements: list[Any], expe
     assert fact.elements == (None if expected is None else (expected,))
 
 
+def test_known_sizes_beside_unknown_ones_are_cast() -> None:
+    partly = Fact(tensor(I64, 3), partial_elements=(None, N, 4))
+    for to, expected in ((I32, (None, N, 4)), (BOOL, (None, None, 1))):
+        (fact,) = infer_outputs(Cast(to), [partly], SymbolTable(), "node")
+        assert fact.partial_elements == expected
+
+
 def test_sizes_are_followed_through_floats() -> None:
     symbols, constant = SymbolTable(), np.array([2.0, 0.5], np.float32)
     size = Fact(tensor(I64, 1), (2 * N,))

@@ -22,11 +22,10 @@ from graphwright.ir.op import (
     Sample,
     Trait,
     arg,
-    is_known,
     op,
 )
 from graphwright.ir.op.exporter import Exporter
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import (
     BF16,
     BOOL,
@@ -85,11 +84,12 @@ class Cast(CopiesElements, Op):
             return x
         type = TensorType(self.to, x.type.shape)
         known = size_fact(at.symbols, x) if x.dtype.is_float or self.to.is_float else x
-        if known is None or known.elements is None:
-            return type
+        return type if known is None else elementwise_fact(type, (known,), self._cast_size)
+
+    def _cast_size(self, element: Dim) -> Dim | None:
         if self.to != BOOL:
-            return elementwise_fact(type, (known,), lambda element: element)
-        return elementwise_fact(type, (known,), lambda e: int(e != 0)) if is_known(known.elements) else type
+            return element
+        return int(element != 0) if isinstance(element, int) else None
 
     def forwarded_operand(self, gives: TensorType, x: Fact) -> int | None:
         return 0 if gives == x.type else None

@@ -171,7 +171,10 @@ FAULTS: list[tuple[Callable[[Module], object], str]] = [
     (lambda m: m.symbols.constraints.setdefault(Constraint("<", 1, symbol("N"), "a")), "unknown relation"),
     (lambda m: m.signatures.update(lost=Signature(())), "the module has no such graph"),
     (lambda m: m.signatures.update(main=Signature((Role.DATA,))), "1 roles for 2 inputs"),
-    (lambda m: m.signatures.update(main=Signature((Role.DATA,) * 2, ((0, 2),))), "the graph has no output 0 or no input 2"),
+    (
+        lambda m: m.signatures.update(main=Signature((Role.DATA,) * 2, ((0, 2),))),
+        "the graph has no output 0 or no input 2",
+    ),
     (lambda m: setattr(m.main.inputs[1], "name", "x"), "2 inputs of 'main' are called 'x'"),
 ]
 

@@ -9,14 +9,18 @@ import pytest
 from onnx import parser
 
 import graphwright as gw
+from graphwright.frontends.onnx import load
 from graphwright.ir.build import new_main_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import Dim, floordiv, symbol
+from graphwright.ir.text import print_module
 from graphwright.ir.types import F32, TensorType, tensor
 from graphwright.ops.core.unary import Relu
 from graphwright.passes import fixed_sizes
 from graphwright.passes.bind_sizes import bind_sizes
+from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.infer_shapes import refined_symbols
+from graphwright.passes.manager import run_passes
 
 MODEL = """
 <ir_version: 8, opset_import: ["" : 17]>
@@ -81,3 +85,30 @@ def test_all_sizes_are_substituted_in_one_walk(monkeypatch: pytest.MonkeyPatch) 
     fixed_sizes.apply_substitutions(module, {"p": q + 1, "q": 2 * r, "r": n})
     assert [str(value.type) for value in found] == ["f32[2*n + 1]", "f32[2*n]", "f32[n]"]
     assert len([sizes for sizes in walks if sizes]) == 1
+
+
+LOOP = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[N, 4] x, float[M, 4] y, int64 k) => (float[P, 4] z) <int64[1] rest = {-1}, bool yes = {1}> {
+    sum = Add (x, y)
+    shape = Shape (sum)
+    flat = Reshape (sum, rest)
+    back = Reshape (flat, shape)
+    z = Loop (k, yes, back) <body = step (int64 i, bool go, float v) => (bool on, float w) {
+        on = Identity (go)
+        w = Relu (v)
+    }>
+}
+"""
+
+
+def test_a_size_that_a_loop_receives_is_replaced() -> None:
+    """The number of rows of ``sum`` is a symbol until inference may assume that it is N."""
+    module = load(parser.parse_model(LOOP))
+    module.symbols.assume_nothing()
+    run_passes(module, SHAPES)
+    assert "Reshape[shape=(broadcast, 4)" in print_module(module)
+    module.symbols.assume_of(None)
+    run_passes(module, SHAPES)
+    text = print_module(module)
+    assert "Reshape[shape=(N, 4)" in text and "broadcast" not in text.partition("signature")[2]

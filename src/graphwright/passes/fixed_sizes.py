@@ -19,9 +19,19 @@ def apply_substitutions(module: Module, substitutions: Mapping[str, Dim]) -> Non
     fixed = dict(filter(None, map(_fixed_symbol, module.symbols.constraints)))
     if not substitutions and not fixed:
         return
+    defined = _defined_by_inputs(module)
+    _substitute(module, {name: dim for name, dim in substitutions.items() if name not in defined})
     of_inputs = symbols_in(v.type for graph in all_graphs(module) for v in graph.inputs)
-    _substitute(module, {name: dim for name, dim in substitutions.items() if name not in of_inputs})
     bind_sizes(module, {name: number for name, number in fixed.items() if name in of_inputs})
+
+
+def _defined_by_inputs(module: Module) -> set[str]:
+    """The symbols of inputs of entries, and those of inputs of regions that no operand of their node has."""
+    defined = symbols_in(v.type for graph in module.graphs.values() for v in graph.inputs)
+    for node in (node for graph in module.graphs.values() for node in graph.walk() if node.regions):
+        given = symbols_in(v.type for v in node.inputs if v is not None)
+        defined |= symbols_in(v.type for region in node.regions for v in region.inputs) - given
+    return defined
 
 
 def replace_node(module: Module, node: Node, values: Sequence[Value], received: Mapping[str, Dim]) -> None:

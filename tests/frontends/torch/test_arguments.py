@@ -222,7 +222,7 @@ def test_no_argument_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """An import function that raises a Python error fails this test too."""
     monkeypatch.setattr(nodes, "Call", Recorded)
     monkeypatch.setattr(nodes, "_FAULTS_OF_IMPORTS", ())
-    monkeypatch.setattr(nodes.NodeReader, "left_to_pytorch", frozenset())  # as in exported models
+    monkeypatch.setattr(nodes.NodeReader, "left_to_pytorch", {})  # as in exported models
     for operator, arguments in CALLS:
         module = graph_of(operator, arguments)
         assert not read_graph(module.graph, module).unsupported, operator

@@ -46,7 +46,7 @@ CALLS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     *((getattr(aten, name).Scalar, (X, 2)) for name in ("eq", "ne", "lt", "le", "gt", "ge")),
     *(
         (getattr(aten, name).default, (X,))
-        for name in ("alias", "detach", "lift_fresh_copy", "elu", "silu", "mish")
+        for name in ("alias", "detach", "_neg_view", "lift_fresh_copy", "elu", "silu", "mish")
     ),
     *((getattr(aten, name).default, (X,)) for name in ("hardsigmoid", "any", "all", "sum", "mean", "prod")),
     *((getattr(aten, name).dim, (X, 1)) for name in ("any", "all")),

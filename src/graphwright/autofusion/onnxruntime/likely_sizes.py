@@ -37,7 +37,6 @@ def likely_form(module: Module, passes: Sequence[Scheduled], verify: bool) -> Mo
     if partition_programs(module.main).is_whole and not module.symbols.undecided:
         return None
     likely = clone_module(module)
-    likely.symbols.undecided = False
     likely.symbols.assume_of(frozenset(symbols_in(value.type for value in module.main.inputs)))
     PassManager(passes, verify).run(likely)
     pays = count_launches(likely.main) >= LEAST_LAUNCHES and bool(likely.symbols.guards)

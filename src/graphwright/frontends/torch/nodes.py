@@ -160,6 +160,8 @@ class NodeReader:
             return self._part(body, arguments, depth=self._depth)
         if node.target in _CHECKS:
             return None
+        if reason := self.left_to_pytorch.get(node.target):
+            raise Unsupported(reason)
         result = node.meta.get("val")
         if node.target == torch.ops.aten._local_scalar_dense.default:
             return number_from(node, self.resolved(node.args[0]), self._builder)
@@ -173,8 +175,6 @@ class NodeReader:
 
     def _computed(self, node: fx.Node) -> Any:
         """The results of an operator on tensors."""
-        if reason := self.left_to_pytorch.get(node.target):
-            raise Unsupported(reason)
         try:
             return self._imported(node)
         except Unsupported as error:

@@ -45,10 +45,10 @@ def _bounds(dim: Dim, of_symbol: Callable[[str], Range], known: dict[Atom, Range
     found = _by_remainder(terms)
     if found is None:
         return direct
-    rest, least, most = found
-    range = _bounds(rest, of_symbol, known)
-    low = max(direct.low, range.low + least if range.low > LOWEST else LOWEST)
-    highs = [direct.high, None if range.high is None else range.high + most]
+    without, least, most = found
+    rest = _bounds(without, of_symbol, known)
+    low = max(direct.low, rest.low + least if rest.low > LOWEST else LOWEST)
+    highs = [direct.high, None if rest.high is None else rest.high + most]
     return Range(low, min((high for high in highs if high is not None), default=None))
 
 

@@ -75,7 +75,9 @@ def _rises(dim: Dim) -> bool:
 
 def _rises_with(monomial: Monomial) -> bool:
     ((atom, power), *more) = monomial
-    if more or power > 1 or isinstance(atom, Symbol):
-        return not more and power == 1
+    if more or power > 1:
+        return False
+    if isinstance(atom, Symbol):
+        return True
     numerator, divisor = atom.operands[0], atom.operands[-1]
     return atom.name == "floordiv" and isinstance(divisor, int) and divisor > 0 and _rises(numerator)

@@ -29,6 +29,22 @@ def test_the_remedy_in_the_error_works() -> None:
     np.testing.assert_array_equal(*model(*[ones] * 40), np.full((40, 40), 2))
 
 
+def test_a_deep_model_may_have_weights_of_dynamic_sizes() -> None:
+    """The sum of an image's and a result's bytes has more terms than a size may have; each alone has not."""
+    b, generator, depth = gw.GraphBuilder(), np.random.default_rng(0), 27
+    x = b.input("x", "f32", ("N", "C", "H", "W"))
+    for k in range(depth):
+        x = b.relu(b.conv(x, b.input(f"w{k}", "f32", (f"M{k}", f"C{k}", f"h{k}", f"w{k}"))))
+    b.output("y", x)
+    image = generator.integers(-3, 4, (1, 2, 3, 4)).astype(np.float32)
+    weights = [generator.integers(-1, 2, (2, 2, 1, 1)).astype(np.float32) for _ in range(depth)]
+    expected = image.astype(np.int64)
+    for each in weights:
+        expected = np.maximum(np.einsum("ncij,mc->nmij", expected, each[:, :, 0, 0].astype(np.int64)), 0)
+    assert np.abs(expected).max() < 1 << 24
+    np.testing.assert_array_equal(b.compile()(image, *weights)[0], expected)
+
+
 def test_many_inputs_are_joined_along_dynamic_axes() -> None:
     b, arrays = gw.GraphBuilder(), [np.full((k % 3, 2), k, np.float32) for k in range(500)]
     b.output("y", b.concat(*(b.input(f"x{k}", "f32", (f"N{k}", 2)) for k in range(500)), axis=0))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from graphwright.cost.loops import kernel_work, work_at
+from graphwright.cost.loops import kernel_work, work_at, work_ns_at
 from graphwright.cost.machine import MACHINES
-from graphwright.cost.predict import predict
+from graphwright.cost.predict import Work, predict, stream_ns
 from graphwright.ir.loops.nodes import Buffer, Const, Kernel, Kind, Load, Loop, Scalar, Store, apply
-from graphwright.ir.symbols import Dim, evaluate, minimum, symbol
+from graphwright.ir.symbols import MAX_TERMS, Dim, evaluate, minimum, symbol, total
 from graphwright.ir.types import F32, I64
 
 V3, V4 = MACHINES["v3"], MACHINES["v4"]
@@ -74,3 +74,20 @@ def test_sizes_of_the_model_stand_for_those_of_the_kernel() -> None:
     known = predict(kernel_work(elementwise(5000, "exp"), V3), V3)
     made = work_at(kernel_work(elementwise(symbol("n"), "exp"), V3), {"n": 10 * symbol("batch")})
     assert evaluate(predict(made, V3), {"batch": 500}) == known
+
+
+def test_bytes_with_too_many_terms_are_those_of_the_largest_operand() -> None:
+    work = kernel_work(elementwise(symbol("n")), V3)
+    halves = Work(moved=work.moved + 4 * symbol("m"))
+    sizes = {name: total(symbol(f"{name}{k}") for k in range(600)) for name in "nm"}
+    made = work_at(halves, sizes)
+    values = {f"{name}{k}": 1 for name in "nm" for k in range(600)}
+    assert (evaluate(made.moved, values), made.cycles) == (8 * 600, 0)
+    assert evaluate(work_ns_at(halves, sizes, V3), values) == predict(Work(moved=8 * 600), V3)
+
+
+def test_a_time_with_too_many_terms_is_that_of_the_moved_bytes() -> None:
+    work = Work(cycles=symbol("n"), moved=symbol("m"))
+    cycles = total(symbol(f"n{k}") for k in range(MAX_TERMS))
+    made = work_ns_at(work, {"n": cycles}, V3)
+    assert evaluate(made, {"m": 600_000}) == stream_ns(600_000, V3)

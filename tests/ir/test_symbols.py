@@ -240,6 +240,26 @@ def test_guards_bound_their_symbols() -> None:
     assert not table.proves_at_least(N, 2)
 
 
+def test_bounds_follow_constraints_that_come_and_go() -> None:
+    table = SymbolTable()
+    a, b = table.fresh("a"), table.fresh("b")
+    table.demand("<=", 4, a, "x")
+    table.demand("<=", 7, 2 * b, "x")
+    assert (table.range_of(a).low, table.range_of(b).low) == (4, 4)
+    table.demand("<=", 9, a, "y")
+    assert table.range_of(a).low == 9
+    table.constraints.pop(next(reversed(table.constraints)))
+    assert table.range_of(a).low == 4
+    table.constraints.pop(next(iter(table.constraints)))
+    table.demand("<=", 2, a, "z")
+    assert (table.range_of(a).low, table.range_of(b).low) == (2, 4)
+    other = table.copy()
+    other.demand("<=", 5, a, "z")
+    assert (table.range_of(a).low, other.range_of(a).low) == (2, 5)
+    table.constraints = {}
+    assert table.range_of(b).low == 0
+
+
 def test_equalities_are_transitive_and_enter_expressions() -> None:
     table = SymbolTable()
     table.demand("==", N, M, "a")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from graphwright.cost.machine import Machine
-from graphwright.cost.predict import Work
+from graphwright.cost.predict import Work, predict, stream_ns
 from graphwright.ir.loops.nodes import (
     Accumulate,
     Alloc,
@@ -34,7 +34,18 @@ from graphwright.ir.loops.nodes import (
     vectorizes,
     walk,
 )
-from graphwright.ir.symbols import Dim, Expr, SymbolError, ceildiv, names_in, product, substitute, symbol
+from graphwright.ir.symbols import (
+    Dim,
+    Expr,
+    SymbolError,
+    ceildiv,
+    maximum,
+    names_in,
+    product,
+    substitute,
+    symbol,
+    terms_of,
+)
 
 _UNITS: Final = 64
 """Units per cycle: costs are integers, as sizes can be symbolic."""
@@ -84,13 +95,28 @@ def work_at(work: Work, sizes: Mapping[str, Dim]) -> Work:
     """``work`` of a kernel in its own size arguments (:func:`kernel_work`), with these
     substituted.
 
-    If an expression would have too many terms, only the moved bytes count.
+    If an expression would have too many terms, only the moved bytes count; if their sum has, the largest of
+    its terms, such as the bytes of one operand.
     """
-    moved = substitute(work.moved, sizes)
+    try:
+        moved = substitute(work.moved, sizes)
+    except SymbolError:
+        return Work(moved=maximum(*(substitute(Expr((term,)), sizes) for term in terms_of(work.moved))))
     try:
         return Work(cycles=substitute(work.cycles, sizes), moved=moved)
     except SymbolError:
         return Work(moved=moved)
+
+
+def work_ns_at(work: Work, sizes: Mapping[str, Dim], machine: Machine) -> Dim:
+    """The predicted time of :func:`work_at` on one core in nanoseconds. If it would have too many terms, only
+    the moved bytes count.
+    """
+    there = work_at(work, sizes)
+    try:
+        return predict(there, machine)
+    except SymbolError:
+        return stream_ns(there.moved, machine)
 
 
 def kernel_work(kernel: Kernel, machine: Machine) -> Work:

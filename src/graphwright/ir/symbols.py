@@ -6,7 +6,7 @@ import re
 
 from graphwright.ir.algebra.atoms import Atom, Function, Symbol
 from graphwright.ir.algebra.bounds import Range, bounds
-from graphwright.ir.algebra.constraints import RELATIONS, Constraint, lower_bound
+from graphwright.ir.algebra.constraints import RELATIONS, Constraint, LowerBounds, Relations
 from graphwright.ir.algebra.equalities import follows
 from graphwright.ir.algebra.expressions import (
     MAX_TERMS,
@@ -23,6 +23,7 @@ from graphwright.ir.algebra.expressions import (
     numbers,
     product,
     symbol,
+    terms_of,
     total,
 )
 from graphwright.ir.algebra.parse import parse_constraint, parse_dim
@@ -58,6 +59,7 @@ __all__ = [
     "product",
     "substitute",
     "symbol",
+    "terms_of",
     "total",
 ]
 
@@ -90,6 +92,8 @@ class SymbolTable:
     """Whether there is no other version of the module for sizes that violate a guard, so that assumptions
     become constraints.
     """
+    _constraint_lows: LowerBounds = field(default_factory=LowerBounds, compare=False, repr=False)
+    _guard_lows: LowerBounds = field(default_factory=LowerBounds, compare=False, repr=False)
 
     def assume_nothing(self) -> None:
         """Makes the module general again: drops all assumptions, and makes no new ones."""
@@ -111,6 +115,8 @@ class SymbolTable:
             constraints=dict(self.constraints),
             guards=dict(self.guards),
             host_sizes=set(self.host_sizes),
+            _constraint_lows=LowerBounds(),
+            _guard_lows=LowerBounds(),
         )
 
     def fresh(self, hint: str = "s") -> Expr:
@@ -140,9 +146,12 @@ class SymbolTable:
 
     def _symbol_range(self, name: str) -> Range:
         known = self.ranges.get(name, Range())
-        lows = filter(None, map(lower_bound, (*self.constraints, *self.guards)))
-        demanded = max((low for bounded, low in lows if bounded == name), default=0)
+        demanded = max(lows.of(given).get(name, 0) for lows, given in self._demanded())
         return Range(demanded, known.high) if demanded > known.low else known
+
+    def _demanded(self) -> tuple[tuple[LowerBounds, Relations], ...]:
+        """The lower bounds that constraints and guards require."""
+        return (self._constraint_lows, self.constraints), (self._guard_lows, self.guards)
 
     def proves_equal(self, a: Dim, b: Dim) -> bool:
         """Whether ``a == b`` for all sizes, or as a consequence of required or assumed equalities."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from graphwright.ir.algebra.atoms import Monomial, Symbol
@@ -47,6 +48,38 @@ class Constraint:
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
+
+
+Relations = Mapping[Constraint, None]
+"""Constraints in the order in which they were added."""
+
+
+class LowerBounds:
+    """The lower bounds of symbols that constraints require. Constraints that were added since the last query
+    are read once, as inference asks for bounds after each.
+    """
+
+    def __init__(self) -> None:
+        self._read: Relations = {}
+        self._last: Constraint | None = None
+        self._count = 0
+        self._lows: dict[str, int] = {}
+
+    def of(self, constraints: Relations) -> Mapping[str, int]:
+        """The greatest lower bound of each symbol that ``constraints`` bound by themselves."""
+        if constraints is not self._read or not self._continues(constraints):
+            self._read, self._last, self._count, self._lows = constraints, None, 0, {}
+        for constraint in islice(constraints, self._count, None):
+            self._last, self._count = constraint, self._count + 1
+            found = lower_bound(constraint)
+            if found is not None:
+                name, low = found
+                self._lows[name] = max(low, self._lows.get(name, 0))
+        return self._lows
+
+    def _continues(self, constraints: Relations) -> bool:
+        """Whether ``constraints`` begin with those that were read: their last one is in its place."""
+        return not self._count or next(islice(constraints, self._count - 1, None), None) is self._last
 
 
 @lru_cache(maxsize=1024)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import gcd
@@ -60,6 +61,7 @@ class _Eliminated:
 @lru_cache(maxsize=64)
 def _eliminated(equalities: tuple[Constraint, ...]) -> _Eliminated:
     solved: dict[str, Dim] = {}
+    mentions = defaultdict[str, set[str]](set)  # the solved symbols whose values mention a symbol
     pending: list[Dim] = [each.left - each.right for each in equalities]
     found = True
     while found:  # solving one equality can make another one solvable
@@ -72,7 +74,11 @@ def _eliminated(equalities: tuple[Constraint, ...]) -> _Eliminated:
                 pending.append(difference)
                 continue
             found = True
-            solved = {known: substitute(dim, {name: value}) for known, dim in solved.items()} | {name: value}
+            changed = {known: substitute(solved[known], {name: value}) for known in mentions.pop(name, ())}
+            solved |= changed | {name: value}
+            for known in (*changed, name):
+                for mentioned in names_in(solved[known]):
+                    mentions[mentioned].add(known)
     zeros: list[tuple[Monomial, Dim]] = []
     for each in pending:
         rest = _without(substitute(each, solved), zeros)

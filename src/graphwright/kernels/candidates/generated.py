@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from graphwright.cost.loops import kernel_work, work_at
+from graphwright.cost.loops import kernel_work, work_ns_at
 from graphwright.cost.machine import Machine
-from graphwright.cost.predict import Work, predict
+from graphwright.cost.predict import Work
 from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.symbols import Dim, substitute
@@ -35,7 +35,7 @@ class KernelCost:
 
     def at(self, sizes: Mapping[str, Dim], machine: Machine) -> tuple[Dim, Dim, Dim]:
         """The units of work, bytes of scratch and nanoseconds on one core for ``sizes``."""
-        work_ns = predict(work_at(self.work, sizes), machine)
+        work_ns = work_ns_at(self.work, sizes, machine)
         return substitute(self.grid, sizes), substitute(self.scratch, sizes), work_ns
 
 

@@ -15,7 +15,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.matmul import MatMul
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.nn.conv import Conv
 from graphwright.passes.base import RulePass
 
@@ -41,14 +41,11 @@ def _product(b: Builder, m: Match) -> Value:
     weights, bias, images = m.array(W), m.optional(BIAS), m[X].type.dims[0]
     features = len(weights)
     matrix = np.ascontiguousarray(weights.reshape(features, -1).T)
-    rows = b(Reshape((images, len(matrix)), allow_zero=True), m[X])
+    rows = reshaped(b, m[X], (images, len(matrix)))
     product = b(MatMul(), rows, b.const(matrix))
     if bias is not None:
         product = b(Add(), product, bias)
-    reshaped: Value = b(
-        Reshape((images, features, *(1 for _ in weights.shape[2:])), allow_zero=True), product
-    )
-    return reshaped
+    return reshaped(b, product, (images, features, *(1 for _ in weights.shape[2:])))
 
 
 CONV_TO_MATMUL = RulePass(

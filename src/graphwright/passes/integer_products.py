@@ -39,8 +39,8 @@ W, W_SCALE, W_ZERO = Var("w"), Var("w_scale"), Opt("w_zero")
 BIAS = Opt("bias")
 LEFT, RIGHT = P(DequantizeLinear, X, X_SCALE, X_ZERO), P(DequantizeLinear, W, W_SCALE, W_ZERO)
 CONV, MATMUL, GEMM = P(Conv, LEFT, RIGHT, BIAS), P(MatMul, LEFT, RIGHT), P(Gemm, LEFT, RIGHT, BIAS)
-TURN = P(Transpose, RIGHT, where=lambda op: op.perm != (0, 1))
-TURNED = P(MatMul, LEFT, TURN)
+TRANSPOSED_RIGHT = P(Transpose, RIGHT, where=lambda op: op.perm != (0, 1))
+MATMUL_TRANSPOSED = P(MatMul, LEFT, TRANSPOSED_RIGHT)
 SUMS, RATIO, ADDEND = P(Cast, P((ConvInteger, MatMulInteger), Rest("operands"))), Var("ratio"), Var("addend")
 SCALED = P(Mul, SUMS, RATIO, once=True)
 Y_SCALE, Y_ZERO = Const("y_scale"), Opt("y_zero")
@@ -97,7 +97,7 @@ def _matmul_refusal(m: Match) -> str | None:
     return _refusal(m, -1, shape[-2:][0] if shape else None)
 
 
-def _turned_refusal(m: Match) -> str | None:
+def _transposed_refusal(m: Match) -> str | None:
     shape = m[W].type.shape or ()
     if len(shape) != 2:
         return "the right operand is not a transposed matrix"
@@ -132,8 +132,8 @@ def _matmul(b: Builder, m: Match) -> Value:
     return _product(b, m, m[W])
 
 
-def _turned(b: Builder, m: Match) -> Value:
-    return _product(b, m, b(m.op(TURN), m[W]))
+def _transposed(b: Builder, m: Match) -> Value:
+    return _product(b, m, b(m.op(TRANSPOSED_RIGHT), m[W]))
 
 
 def _gemm(b: Builder, m: Match) -> Value:
@@ -187,7 +187,9 @@ def _requantized(b: Builder, m: Match) -> Value:
 RULES: tuple[Rule, ...] = (
     Rule("8-bit convolution", CONV, _conv_refusal, _conv),
     Rule("8-bit product", MATMUL, _matmul_refusal, _matmul),
-    Rule("8-bit product with a transposed right operand", TURNED, _turned_refusal, _turned),
+    Rule(
+        "8-bit product with a transposed right operand", MATMUL_TRANSPOSED, _transposed_refusal, _transposed
+    ),
     Rule("8-bit product with a bias", GEMM, _gemm_refusal, _gemm),
     Rule("requantized 8-bit product", PLAIN, _requantized_refusal, _requantized),
     Rule("requantized 8-bit product with a bias", BIASED, _requantized_refusal, _requantized),

@@ -26,8 +26,8 @@ from graphwright.passes.base import RulePass
 
 X, W, SCALE, ZERO, BIAS = Var("x"), Const("w"), Const("scale"), Opt("zero"), Opt("bias")
 RIGHT = P(DequantizeLinear, W, SCALE, ZERO)
-TURN = P(Transpose, RIGHT, where=lambda op: op.perm != (0, 1))
-MATMUL, TURNED = P(MatMul, X, RIGHT), P(MatMul, X, TURN)
+TRANSPOSED_RIGHT = P(Transpose, RIGHT, where=lambda op: op.perm != (0, 1))
+MATMUL, MATMUL_TRANSPOSED = P(MatMul, X, RIGHT), P(MatMul, X, TRANSPOSED_RIGHT)
 GEMM = P(Gemm, X, RIGHT, BIAS)
 
 _BLOCK = 128
@@ -109,7 +109,7 @@ WEIGHT_ONLY_QUANTIZATION = RulePass(
         ),
         Rule(
             "product with transposed quantized weights",
-            TURNED,
+            MATMUL_TRANSPOSED,
             lambda m: _refusal(m, 1),
             lambda b, m: _product(b, m, 1),
         ),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from graphwright.ir.op import Import, Importer, Op
-from graphwright.ops.contrib.common import added, contribute
+from graphwright.ops.contrib.registration import register_contrib
+from graphwright.ops.core.binary import added
 from graphwright.ops.nn.activations import Gelu, Swish
 
 
@@ -16,5 +17,7 @@ def _import_quick(i: Importer) -> object:
     return i.emit(Swish(float(i.attr("alpha", 1.702))), i.input(0))
 
 
-contribute(Gelu, Gelu=_with_bias(Gelu()), BiasGelu=_with_bias(Gelu()), FastGelu=_with_bias(Gelu("tanh")))
-contribute(Swish, QuickGelu=_import_quick)
+register_contrib(
+    Gelu, Gelu=_with_bias(Gelu()), BiasGelu=_with_bias(Gelu()), FastGelu=_with_bias(Gelu("tanh"))
+)
+register_contrib(Swish, QuickGelu=_import_quick)

@@ -11,8 +11,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import F32, I32
-from graphwright.ops.contrib.common import added, contribute
-from graphwright.ops.core.binary import Add, And, Greater, GreaterOrEqual, Less, LessOrEqual, Mul
+from graphwright.ops.contrib.registration import register_contrib
+from graphwright.ops.core.binary import Add, And, Greater, GreaterOrEqual, Less, LessOrEqual, Mul, added
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.concat import Concat
@@ -250,7 +250,7 @@ def biased(i: Importer, parts: tuple[Heads, Heads, Heads], heads: int) -> tuple[
     return q, k, v
 
 
-contribute(
+register_contrib(
     ScaledDotProductAttention,
     Attention=ranked(import_attention),
     MultiHeadAttention=ranked(import_multi_head),

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.matmul import MatMul
 
 _FP4 = (0.0, 0.005208333333, 0.66666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
@@ -59,4 +59,4 @@ def _dequantized(codes: Array, factors: Array, numbers: Array, block: int) -> Ar
     return np.asarray(fractions[:count] * scales[:count])
 
 
-contribute(MatMul, MatMulBnb4=_import)
+register_contrib(MatMul, MatMulBnb4=_import)

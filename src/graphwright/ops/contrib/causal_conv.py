@@ -12,9 +12,9 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import Dim
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import added, contribute
 from graphwright.ops.contrib.packed_tokens import sequences
-from graphwright.ops.core.binary import Add, Less, Mul, Sub
+from graphwright.ops.contrib.registration import register_contrib
+from graphwright.ops.core.binary import Add, Less, Mul, Sub, added
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.concat import Concat
@@ -23,7 +23,7 @@ from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceSum
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.sampling import size_value
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
@@ -65,9 +65,9 @@ def _import(i: OnnxImporter) -> Any:
     y = _activated(i, i.emit(Conv(dilations=(dilation,), group=channels), x, *operands))
     state = i.emit(Slice((tokens,), (tokens + kept,), (2,), (1,)), x)
     if last:
-        y = i.emit(Reshape(shape, allow_zero=True), i.emit(Transpose((0, 2, 1)), y))
+        y = reshaped(i.builder, i.emit(Transpose((0, 2, 1)), y), shape)
         state = i.emit(Transpose((0, 2, 1)), state)
-        state = i.emit(Reshape((batch, kept, *shape[2:]), allow_zero=True), state)
+        state = reshaped(i.builder, state, (batch, kept, *shape[2:]))
     return as_dtype(i.builder, y, i.input(0).type.dtype), as_dtype(i.builder, state, i.input(0).type.dtype)
 
 
@@ -85,13 +85,13 @@ def _import_packed(i: OnnxImporter) -> Any:
     dilation = _dilation(i)
     kept, total = (taps - 1) * dilation, x.type.dims[0]
     found = sequences(i, i.input(2), total)
-    history = i.emit(Reshape((found.count * kept, channels), allow_zero=True), _tokens_first(i, past))
+    history = reshaped(i.builder, _tokens_first(i, past), (found.count * kept, channels))
     rows = i.emit(Concat(0), x, history)
     delays = i.const(np.arange(taps - 1, -1, -1)[None] * dilation)
     position = i.emit(Sub(), i.emit(Unsqueeze((1,)), found.position), delays)
     indices = _row(i, total, kept, i.emit(Gather(0), found.starts, found.of), found.of, position)
     weight = i.emit(Transpose((2, 1, 0)), wide(i, i.input(1)))
-    weight = i.emit(Reshape((1, taps, channels), allow_zero=True), weight)
+    weight = reshaped(i.builder, weight, (1, taps, channels))
     products = i.emit(Mul(), i.emit(Gather(0), rows, indices), weight)
     bias = i.optional(3)
     y = i.emit(ReduceSum((1,), keepdims=False), products)
@@ -128,7 +128,7 @@ def _activated(i: Importer, y: Value) -> Value:
 def _channels_first(i: Importer, x: Value, channels: int) -> Value:
     """x[B, T, C...], whose last axes are all channels, as [B, C, T]."""
     batch, tokens = x.type.dims[:2]
-    y: Value = i.emit(Transpose((0, 2, 1)), i.emit(Reshape((batch, tokens, channels), allow_zero=True), x))
+    y: Value = i.emit(Transpose((0, 2, 1)), reshaped(i.builder, x, (batch, tokens, channels)))
     return y
 
 
@@ -149,4 +149,4 @@ def _row(i: Importer, total: Dim, kept: int, starts: Value, of: Value, position:
     return y
 
 
-contribute(Conv, CausalConvWithState=ranked(_import), VarlenCausalConvWithState=ranked(_import_packed))
+register_contrib(Conv, CausalConvWithState=ranked(_import), VarlenCausalConvWithState=ranked(_import_packed))

@@ -9,7 +9,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import I64
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.binary import Add, And, Greater, GreaterOrEqual, LessOrEqual, Max, Mul, Sub
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.div import Div
@@ -90,4 +90,4 @@ def _inside(b: Builder, line: Value, size: Dim) -> Value:
     return result
 
 
-contribute(Slice, CropAndResize=ranked(_import))
+register_contrib(Slice, CropAndResize=ranked(_import))

@@ -23,7 +23,8 @@ from graphwright.ops.contrib.attention import (
     settings_of,
     split_heads,
 )
-from graphwright.ops.contrib.common import WithInputs, contribute
+from graphwright.ops.contrib.node_with_inputs import NodeWithInputs
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.binary import Add, LessOrEqual, Mul
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import rank_of
@@ -57,7 +58,7 @@ def _import(i: OnnxImporter) -> Any:
     if parts[1] is None:
         third = floordiv(i.input(0).type.dims[2], 3)
         parts[:3] = i.emit(Split(3, 2, (third, third, third)), i.input(0))
-    node: Any = WithInputs(i, parts)
+    node: Any = NodeWithInputs(i, parts)
     if not i.attr("past_present_share_buffer", 0) or rank_of(node.input(1)) == 4:
         return import_multi_head(node)
     return _with_buffers(i, node)
@@ -112,4 +113,4 @@ def _first(i: Importer, part: Heads, count: Dim) -> Heads:
     return Heads(i.emit(Slice((0,), (count,), (part.axes[2],), (1,)), part.value), part.axes)
 
 
-contribute(ScaledDotProductAttention, DecoderMaskedMultiHeadAttention=ranked(_import))
+register_contrib(ScaledDotProductAttention, DecoderMaskedMultiHeadAttention=ranked(_import))

@@ -9,14 +9,15 @@ from typing import Any
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import floordiv
-from graphwright.ops.contrib.common import WithInputs, added, channels_last, contribute
+from graphwright.ops.contrib.node_with_inputs import NodeWithInputs
 from graphwright.ops.contrib.products import import_conv
-from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.contrib.registration import register_contrib
+from graphwright.ops.core.binary import Add, Mul, added
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.split import Split
-from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.transpose import Transpose, in_channels_first
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.activations import Gelu, Swish
 from graphwright.ops.nn.conv import Conv
@@ -39,7 +40,7 @@ def _normalized(i: Importer, x: Value) -> Value:
         y: Value = i.emit(op, image, scale, bias)
         return i.emit(Swish(), y) if activation else y
 
-    return channels_last(i, x, normalized) if i.attr("channels_last", 1) else normalized(x)
+    return in_channels_first(i, x, normalized) if i.attr("channels_last", 1) else normalized(x)
 
 
 def _import_skip_norm(i: Importer) -> Any:
@@ -85,7 +86,7 @@ def _convolved(i: OnnxImporter, w: Value) -> Value:
     if residual is not None:
         residual = i.emit(Transpose(_channels_first(residual)), residual)
     others = [w, i.optional(2), residual]
-    return channels_last(i, i.input(0), lambda image: import_conv(WithInputs(i, [image, *others])))
+    return in_channels_first(i, i.input(0), lambda image: import_conv(NodeWithInputs(i, [image, *others])))
 
 
 def _channels_first(x: Value) -> tuple[int, ...]:
@@ -94,7 +95,7 @@ def _channels_first(x: Value) -> tuple[int, ...]:
     return (0, rank - 1, *range(1, rank - 1))
 
 
-contribute(GroupNormalization, GroupNorm=ranked(_import_norm), SkipGroupNorm=ranked(_import_skip_norm))
-contribute(Add, BiasAdd=_import_bias_add)
-contribute(Gelu, BiasSplitGelu=ranked(_import_split_gelu))
-contribute(Conv, NhwcConv=ranked(_import_conv), NhwcFusedConv=ranked(_import_fused_conv))
+register_contrib(GroupNormalization, GroupNorm=ranked(_import_norm), SkipGroupNorm=ranked(_import_skip_norm))
+register_contrib(Add, BiasAdd=_import_bias_add)
+register_contrib(Gelu, BiasSplitGelu=ranked(_import_split_gelu))
+register_contrib(Conv, NhwcConv=ranked(_import_conv), NhwcFusedConv=ranked(_import_fused_conv))

@@ -11,9 +11,10 @@ from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import Dim, floordiv, product
 from graphwright.ir.types import BOOL
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import WithInputs, contribute
 from graphwright.ops.contrib.linear_attention import Sizes, attend, rule_of
+from graphwright.ops.contrib.node_with_inputs import NodeWithInputs
 from graphwright.ops.contrib.packed_tokens import sequences
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.control.loop import Loop
 from graphwright.ops.core.binary import Add, Less, Min, Mul
 from graphwright.ops.core.cast import as_dtype
@@ -74,7 +75,7 @@ def _import(i: OnnxImporter) -> Any:
     if packing.is_token is not None:  # padding adds nothing to the state, which does not decay there
         rows[1] = _masked(i, rows[1], packing.is_token)
         decay = None if decay is None else _masked(i, decay, packing.is_token)
-    node: Any = WithInputs(i, [*rows, state, decay, rate])
+    node: Any = NodeWithInputs(i, [*rows, state, decay, rate])
     y, last = attend(node, sizes, rule, float(i.attr("scale", 0.0)))
     if packing.places is not None:
         flat = reshaped(i.builder, y, (packing.batch * packing.tokens, sizes.heads * sizes.value))
@@ -187,4 +188,4 @@ def _rate(i: Importer) -> Value:
     return rate if kind == "none" else i.emit(Sigmoid(), rate)
 
 
-contribute(Loop, GatedDeltaNet=ranked(_import))
+register_contrib(Loop, GatedDeltaNet=ranked(_import))

@@ -10,13 +10,13 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import floordiv
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.binary import Add, Min, Mul
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.imports import scalar
 from graphwright.ops.core.ranked_import import ranked
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.unary import Sigmoid, Softplus
 from graphwright.ops.nn.activations import Swish
@@ -34,8 +34,8 @@ def _import_norm(i: Importer) -> Value:
         raise i.fail(f"activation {kind!r} is not one of {', '.join(gates)}")
     norm, size = RMSNormalization(-1, float(i.attr("epsilon", _DEFAULT_EPSILON))), scale.type.dims[0]
     *rows, features = x.type.dims
-    heads = i.emit(Reshape((*rows, floordiv(features, size), size), allow_zero=True), x)
-    y = i.emit(Reshape(x.type.dims, allow_zero=True), i.emit(norm, heads, scale))
+    heads = reshaped(i.builder, x, (*rows, floordiv(features, size), size))
+    y = reshaped(i.builder, i.emit(norm, heads, scale), x.type.dims)
     return as_dtype(i.builder, i.emit(Mul(), y, i.emit(gates[kind], gate)), i.input(0).type.dtype)
 
 
@@ -85,7 +85,7 @@ def _import_silu(i: Importer) -> Value:
     return as_dtype(i.builder, i.emit(Swish(), i.emit(Mul(), x, scale)), i.input(0).type.dtype)
 
 
-contribute(RMSNormalization, GatedRMSNorm=ranked(_import_norm))
-contribute(Add, GatedAdd=_import_add)
-contribute(Softplus, LinearAttentionGate=_import_attention_gate)
-contribute(Swish, SwiGLU=ranked(_import_swiglu), ScaledSiLU=_import_silu)
+register_contrib(RMSNormalization, GatedRMSNorm=ranked(_import_norm))
+register_contrib(Add, GatedAdd=_import_add)
+register_contrib(Softplus, LinearAttentionGate=_import_attention_gate)
+register_contrib(Swish, SwiGLU=ranked(_import_swiglu), ScaledSiLU=_import_silu)

@@ -11,7 +11,7 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.types import U8
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.binary import BitwiseAnd
 from graphwright.ops.core.bit_shift import BitShift
 from graphwright.ops.core.checks import rank_of
@@ -19,7 +19,7 @@ from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.ranked_import import ranked
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
@@ -74,10 +74,7 @@ def _unpacked(i: Importer, x: Value, bits: int) -> Value:
         shifted = i.emit(BitShift("RIGHT"), x, i.const(np.array(shift, np.uint8))) if shift else x
         codes.append(i.emit(Unsqueeze((-1,)), i.emit(BitwiseAnd(), shifted, mask)))
     *rows, byte_count = x.type.dims
-    unpacked: Value = i.emit(
-        Reshape((*rows, len(codes) * byte_count), allow_zero=True), i.emit(Concat(-1), *codes)
-    )
-    return unpacked
+    return reshaped(i.builder, i.emit(Concat(-1), *codes), (*rows, len(codes) * byte_count))
 
 
-contribute(Gather, GatherBlockQuantized=ranked(_import))
+register_contrib(Gather, GatherBlockQuantized=ranked(_import))

@@ -12,7 +12,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.types import I64
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.binary import Add, Greater, Max
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.equal import Equal
@@ -81,4 +81,4 @@ def _chosen(i: Importer, scores: Value, count: int) -> Value:
     return y
 
 
-contribute(TopK, MoEGroupRouter=ranked(_import))
+register_contrib(TopK, MoEGroupRouter=ranked(_import))

@@ -13,8 +13,8 @@ from graphwright.ir.op import OnnxImporter
 from graphwright.ir.symbols import Dim, floordiv, maximum
 from graphwright.ir.types import I64
 from graphwright.ops.contrib.attention import Heads, attention, mask_bias, split_heads, wide
-from graphwright.ops.contrib.common import contribute
 from graphwright.ops.contrib.quantized_cache import QuantizedCache
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.contrib.rotary import looked_up, rotated
 from graphwright.ops.contrib.windowed_cache import WindowedCache
 from graphwright.ops.core.binary import Add, And, Greater, Less, LessOrEqual, Max, Min, Sub
@@ -234,4 +234,6 @@ class _GroupQueryAttention:
         return vector
 
 
-contribute(ScaledDotProductAttention, GroupQueryAttention=ranked(lambda i: _GroupQueryAttention(i).outputs()))
+register_contrib(
+    ScaledDotProductAttention, GroupQueryAttention=ranked(lambda i: _GroupQueryAttention(i).outputs())
+)

@@ -12,7 +12,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import floordiv
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.binary import Add, Max, Mul
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.checks import rank_of
@@ -121,7 +121,7 @@ def _import_engram_gate(i: OnnxImporter) -> Any:
     return results
 
 
-contribute(
+register_contrib(
     Mul,
     HyperConnectionPreMix=ranked(_import_pre_mix),
     HyperConnectionPostMix=ranked(_import_post_mix),

@@ -11,7 +11,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.binary import Mul, Sub
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.checks import rank_of
@@ -88,7 +88,7 @@ def _aten(i: AtenImporter) -> Any:
     return i.emit(Inverse(), i.input(0)), None
 
 
-contribute(Inverse, Inverse=simple(Inverse))
+register_contrib(Inverse, Inverse=simple(Inverse))
 Inverse.aten = {"linalg_inv_ex": _aten}
 _SMALL = (2, -1, 0.5, 1, 3, 0, -2, 1, 4)
 Inverse.samples = (

@@ -17,7 +17,7 @@ from graphwright.ir.op import OnnxImporter
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, TensorType
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.control.loop import Loop
 from graphwright.ops.control.scan import Scanned, emit_scan, length_of, slice_type
 from graphwright.ops.core.binary import Add, Mul, Sub
@@ -27,7 +27,7 @@ from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.ranked_import import ranked
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import dataclass
@@ -102,7 +102,7 @@ def attend(i: OnnxImporter, sizes: Sizes, rule: Rule, scale: float) -> tuple[Val
     state, rows = emit_scan(scan, i.builder, length_of(i.builder, [scanned["reads"]], [0]))
     y = i.emit(Transpose((1, 0, 2, 3, 4)), rows)
     features = sizes.heads * sizes.group * sizes.value
-    return i.emit(Reshape((sizes.batch, sizes.tokens, features), allow_zero=True), y), state
+    return reshaped(i.builder, y, (sizes.batch, sizes.tokens, features)), state
 
 
 def _sizes(i: OnnxImporter) -> Sizes:
@@ -145,15 +145,14 @@ def _rows(i: OnnxImporter, index: int, sizes: Sizes, width: int | None, axis: in
     if heads * width != features:
         raise i.fail(f"the {features} features of input {index} are not heads of {width}")
     lead = (sizes.tokens, sizes.batch)
-    x = i.emit(Reshape((sizes.batch, sizes.tokens, heads, width), allow_zero=True), x)
+    x = reshaped(i.builder, x, (sizes.batch, sizes.tokens, heads, width))
     x = i.emit(Transpose((1, 0, 2, 3)), x)
     repeats = sizes.heads // heads if index < 2 and heads < sizes.heads else 1
     if repeats > 1:
-        x = i.emit(Reshape((*lead, heads, 1, width), allow_zero=True), x)
+        x = reshaped(i.builder, x, (*lead, heads, 1, width))
         x = i.emit(Expand((*lead, heads, repeats, width)), x)
     matrix = (1, width) if axis else (width,)
-    rows: Value = i.emit(Reshape((*lead, heads * repeats, *matrix), allow_zero=True), x)
-    return rows
+    return reshaped(i.builder, x, (*lead, heads * repeats, *matrix))
 
 
 def _start(i: OnnxImporter, sizes: Sizes) -> Value:
@@ -164,8 +163,7 @@ def _start(i: OnnxImporter, sizes: Sizes) -> Value:
         return zeros
     if past.type.rank != len(dims):
         raise i.fail(f"the state is {past.type}", "it must be [batch, heads, keys, values]")
-    start: Value = i.emit(Reshape(dims, allow_zero=True), wide(i, past))
-    return start
+    return reshaped(i.builder, wide(i, past), dims)
 
 
 def _scanned(i: OnnxImporter, sizes: Sizes, rule: Rule, scale: float) -> dict[str, Value]:
@@ -174,7 +172,7 @@ def _scanned(i: OnnxImporter, sizes: Sizes, rule: Rule, scale: float) -> dict[st
     """
     query = i.emit(Mul(), _rows(i, 0, sizes, sizes.key), i.const(np.asarray(scale, np.float32)))
     grouped = (sizes.tokens, sizes.batch, sizes.heads, sizes.group, sizes.key)
-    query, key = i.emit(Reshape(grouped, allow_zero=True), query), _rows(i, 1, sizes, sizes.key, 1)
+    query, key = reshaped(i.builder, query, grouped), _rows(i, 1, sizes, sizes.key, 1)
     column = i.emit(Transpose((0, 1, 2, 4, 3)), key)
     scanned = {"key": column, "value": _rows(i, 2, sizes, sizes.value, 1)}
     scanned["weight"] = i.emit(MatMul(), query, column)
@@ -209,5 +207,5 @@ def _step(i: OnnxImporter, state_type: TensorType, scanned: dict[str, Value], gr
     return graph
 
 
-contribute(Loop, LinearAttention=ranked(_import))
+register_contrib(Loop, LinearAttention=ranked(_import))
 Loop.onnx = {**Loop.onnx, ("LinearAttention", 27): ranked(_import)}

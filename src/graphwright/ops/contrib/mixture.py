@@ -16,8 +16,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.types import I64
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import added
-from graphwright.ops.core.binary import Add, Greater, LessOrEqual, Max, Min, Mul, Sub
+from graphwright.ops.core.binary import Add, Greater, LessOrEqual, Max, Min, Mul, Sub, added
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.concat import Concat

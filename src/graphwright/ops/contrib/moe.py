@@ -5,8 +5,8 @@ from __future__ import annotations
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ops.contrib.attention import wide
-from graphwright.ops.contrib.common import contribute
 from graphwright.ops.contrib.mixture import Experts, Routes, features_of, mixture, with_bias
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.grouped_matmul import GroupedMatMul
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.transpose import Transpose
@@ -31,4 +31,4 @@ def _layer(i: Importer, index: int) -> Experts | None:
     return layer
 
 
-contribute(GroupedMatMul, MoE=ranked(_import))
+register_contrib(GroupedMatMul, MoE=ranked(_import))

@@ -14,7 +14,7 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Import, Importer, OnnxImporter, Op
 from graphwright.ir.symbols import Dim
-from graphwright.ops.contrib.common import WithInputs
+from graphwright.ops.contrib.node_with_inputs import NodeWithInputs
 from graphwright.ops.contrib.products import import_conv
 from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.pad import Pad
@@ -56,7 +56,7 @@ def _import_conv(i: OnnxImporter) -> Value:
         raise i.fail("the weights are not constant, or do not have 4 axes", "use the original model")
     plain = _unblocked(weights, int(i.required_attr("block")), int(i.attr("group", 1)))
     others = [i.optional(index) for index in (2, 3)]
-    return import_conv(WithInputs(i, [i.input(0), i.const(np.ascontiguousarray(plain)), *others]))
+    return import_conv(NodeWithInputs(i, [i.input(0), i.const(np.ascontiguousarray(plain)), *others]))
 
 
 def _unblocked(weights: Array, block: int, groups: int) -> Array:

@@ -10,8 +10,8 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
-from graphwright.ops.contrib.common import added, contribute
-from graphwright.ops.core.binary import BitwiseXor, Mul, Or
+from graphwright.ops.contrib.registration import register_contrib
+from graphwright.ops.core.binary import BitwiseXor, Mul, Or, added
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.expand import Expand
@@ -95,4 +95,4 @@ def _starts_segment(i: Importer, segments: Value, distance: int) -> Value:
     return y
 
 
-contribute(Mod, NGramHashMapping=ranked(_import))
+register_contrib(Mod, NGramHashMapping=ranked(_import))

@@ -9,8 +9,9 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.types import F32, I32
-from graphwright.ops.contrib.common import DOMAIN, WithInputs, added, contribute
-from graphwright.ops.core.binary import Add, Mul, Sub
+from graphwright.ops.contrib.node_with_inputs import NodeWithInputs
+from graphwright.ops.contrib.registration import DOMAIN, register_contrib
+from graphwright.ops.core.binary import Add, Mul, Sub, added
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.equal import Equal
@@ -99,16 +100,16 @@ def _import_quantized_embed(i: OnnxImporter) -> Any:
     for k in range(5):
         if i.optional(k + 2) is not None:
             tables[k] = i.emit(DequantizeLinear(F32), *(i.input(k + first) for first in (2, 8, 13)))
-    return _import_embed(WithInputs(i, [i.input(0), i.optional(1), *tables, i.optional(7)]))
+    return _import_embed(NodeWithInputs(i, [i.input(0), i.optional(1), *tables, i.optional(7)]))
 
 
-contribute(
+register_contrib(
     LayerNormalization,
     SkipLayerNormalization=_import_skip,
     EmbedLayerNormalization=ranked(_import_embed),
     QEmbedLayerNormalization=ranked(_import_quantized_embed),
 )
-contribute(RMSNormalization, SkipSimplifiedLayerNormalization=_import_skip_simplified)
+register_contrib(RMSNormalization, SkipSimplifiedLayerNormalization=_import_skip_simplified)
 # ONNX Runtime writes these ops in ONNX's own domain, with a version in which ONNX did not have them.
 LayerNormalization.onnx = {
     **LayerNormalization.onnx,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter, Op
 from graphwright.ir.types import I32, U16, U32
-from graphwright.ops.contrib.common import added, contribute
-from graphwright.ops.core.binary import Mul
+from graphwright.ops.contrib.registration import register_contrib
+from graphwright.ops.core.binary import Mul, added
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.clip import Clip
@@ -85,7 +85,7 @@ def import_conv(i: OnnxImporter) -> Value:
 
 
 _GEMM, _CONV = Gemm.onnx["Gemm", 11], Conv.onnx["Conv", 1]
-contribute(MatMul, FusedMatMul=ranked(_import_matmul), TransposeMatMul=ranked(_import_matmul))
-contribute(MatMul, MatMulInteger16=_import_integers)
-contribute(Gemm, FusedGemm=_import_gemm)
-contribute(Conv, FusedConv=import_conv)
+register_contrib(MatMul, FusedMatMul=ranked(_import_matmul), TransposeMatMul=ranked(_import_matmul))
+register_contrib(MatMul, MatMulInteger16=_import_integers)
+register_contrib(Gemm, FusedGemm=_import_gemm)
+register_contrib(Conv, FusedConv=import_conv)

@@ -6,8 +6,8 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
-from graphwright.ops.contrib.common import contribute
 from graphwright.ops.contrib.mixture import Experts, Routes, mixture, with_bias
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.quantized.grouped_matmul_nbits import GroupedMatMulNBits
 from graphwright.ops.quantized.matmul_nbits import unpacked
@@ -83,4 +83,4 @@ def _per_block(parameter: Array, blocks: int) -> Array:
     return parameter if parameter.ndim == 3 else np.repeat(parameter[..., None], blocks, 2)
 
 
-contribute(GroupedMatMulNBits, QMoE=ranked(_import))
+register_contrib(GroupedMatMulNBits, QMoE=ranked(_import))

@@ -16,16 +16,17 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer, Op
 from graphwright.ir.types import F32, U8
 from graphwright.ops.contrib.attention import import_attention
-from graphwright.ops.contrib.common import WithInputs, added, channels_last, contribute
-from graphwright.ops.core.binary import Add, Mul, Sub
+from graphwright.ops.contrib.node_with_inputs import NodeWithInputs
+from graphwright.ops.contrib.registration import register_contrib
+from graphwright.ops.core.binary import Add, Mul, Sub, added
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceMean
-from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.reshape import Reshape, reshaped
+from graphwright.ops.core.transpose import Transpose, in_channels_first
 from graphwright.ops.core.unary import Sigmoid
 from graphwright.ops.core.where import Where
 from graphwright.ops.nn.activations import LeakyRelu
@@ -92,7 +93,7 @@ def _pooled(make_op: Callable[[Importer], Op]) -> Callable[[Importer, Value], Va
 
     def convert(i: Importer, x: Value) -> Value:
         if i.attr("channels_last", 0):
-            return channels_last(i, x, lambda image: i.emit(make_op(i), image))
+            return in_channels_first(i, x, lambda image: i.emit(make_op(i), image))
         y: Value = i.emit(make_op(i), x)
         return y
 
@@ -104,12 +105,12 @@ def _import_conv(i: Importer) -> Any:
     op, (x, *others) = QLinearConv(**conv_fields(i)), i.inputs()
     if not i.attr("channels_last", 0) or x is None:
         return i.emit(op, x, *others)
-    return channels_last(i, x, lambda image: i.emit(op, image, *others))
+    return in_channels_first(i, x, lambda image: i.emit(op, image, *others))
 
 
 def _import_max_pool(i: Importer) -> Any:
     """MaxPool of a channels-last image."""
-    return channels_last(i, i.input(0), lambda image: i.emit(MaxPool(**import_pool(i)), image))
+    return in_channels_first(i, i.input(0), lambda image: i.emit(MaxPool(**import_pool(i)), image))
 
 
 def _reduce_mean(i: Importer, x: Value) -> Value:
@@ -234,7 +235,7 @@ def _import_lstm(i: Importer) -> Any:
     """
     w, r = (_lstm_weights(i, k, scale) for k, scale in ((1, 8), (2, 10)))
     inputs = (i.input(0), w, r, *(i.optional(k) for k in range(3, 8)))
-    return import_recurrent(WithInputs(i, inputs), LSTM, 8, coupled=bool(i.attr("input_forget", 0)))
+    return import_recurrent(NodeWithInputs(i, inputs), LSTM, 8, coupled=bool(i.attr("input_forget", 0)))
 
 
 def _import_attention(i: Importer) -> Any:
@@ -242,7 +243,7 @@ def _import_attention(i: Importer) -> Any:
     cache.
     """
     inputs = (_dequantized(i, 0, 3, 6), _dequantized(i, 1, 4, 7), *map(i.optional, (2, 5, 8)))
-    return import_attention(WithInputs(i, inputs))
+    return import_attention(NodeWithInputs(i, inputs))
 
 
 def _lstm_weights(i: Importer, index: int, scale: int) -> Value:
@@ -252,14 +253,14 @@ def _lstm_weights(i: Importer, index: int, scale: int) -> Value:
     for parameter in (i.input(scale), i.input(scale + 1)):
         shape = parameter.type.dims
         columns = (shape[0], 1, shape[1] if len(shape) > 1 else 1) if shape else (1, 1, 1)
-        parameters.append(i.emit(Cast(F32), i.emit(Reshape(columns, allow_zero=True), parameter)))
+        parameters.append(i.emit(Cast(F32), reshaped(i.builder, parameter, columns)))
     factor, zero = parameters
     shifted = i.emit(Sub(), i.emit(Cast(F32), weights), zero)
     dequantized: Value = i.emit(Transpose((0, 2, 1)), i.emit(Mul(), shifted, factor))
     return dequantized
 
 
-contribute(
+register_contrib(
     QuantizeLinear,
     QuantizeLinear=QuantizeLinear.onnx["QuantizeLinear", 10],
     QLinearAdd=_binary(Add()),
@@ -274,14 +275,14 @@ contribute(
     QLinearWhere=_import_where,
     QGemm=_import_gemm,
 )
-contribute(QLinearConv, QLinearConv=ranked(_import_conv))
-contribute(MaxPool, NhwcMaxPool=ranked(_import_max_pool))
-contribute(DequantizeLinear, DequantizeLinear=DequantizeLinear.onnx["DequantizeLinear", 10])
-contribute(
+register_contrib(QLinearConv, QLinearConv=ranked(_import_conv))
+register_contrib(MaxPool, NhwcMaxPool=ranked(_import_max_pool))
+register_contrib(DequantizeLinear, DequantizeLinear=DequantizeLinear.onnx["DequantizeLinear", 10])
+register_contrib(
     MatMulInteger,
     DynamicQuantizeMatMul=_import_dynamic_matmul,
     MatMulIntegerToFloat=_import_integer_to_float,
 )
-contribute(MatMulNBits, MatMulNBits=_import_packed_matmul)
-contribute(LSTM, DynamicQuantizeLSTM=ranked(_import_lstm))
-contribute(ScaledDotProductAttention, QAttention=ranked(_import_attention))
+register_contrib(MatMulNBits, MatMulNBits=_import_packed_matmul)
+register_contrib(LSTM, DynamicQuantizeLSTM=ranked(_import_lstm))
+register_contrib(ScaledDotProductAttention, QAttention=ranked(_import_attention))

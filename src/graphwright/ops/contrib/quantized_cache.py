@@ -16,7 +16,7 @@ from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.imports import scalar
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import Reshape, reshaped
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.transpose import Transpose
@@ -71,7 +71,7 @@ class QuantizedCache:
             high = i.emit(BitShift("RIGHT"), codes, i.const(np.array(4, np.uint8)))
             *outer, size = codes.type.dims
             pairs = i.emit(Concat(-1), *(i.emit(Unsqueeze((-1,)), part) for part in (low, high)))
-            codes = i.emit(Reshape((*outer, 2 * size), allow_zero=True), pairs)
+            codes = reshaped(i.builder, pairs, (*outer, 2 * size))
         numbers = i.emit(Cast(F32), codes)
         if self._bits == 4:
             numbers = i.emit(Sub(), numbers, scalar(i, _MIDDLE, numbers))

@@ -7,7 +7,7 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
 from graphwright.ir.symbols import floordiv
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.concat import Concat
@@ -136,5 +136,5 @@ def _import_onnx(i: Importer) -> Value:
     return i.emit(Reshape(shape), y) if flat else y
 
 
-contribute(Gather, RotaryEmbedding=ranked(_import), MRotaryEmbedding=ranked(_import_multimodal))
+register_contrib(Gather, RotaryEmbedding=ranked(_import), MRotaryEmbedding=ranked(_import_multimodal))
 Gather.onnx = {**Gather.onnx, ("RotaryEmbedding", 23): ranked(_import_onnx)}

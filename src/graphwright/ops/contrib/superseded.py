@@ -11,7 +11,8 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.types import I64
-from graphwright.ops.contrib.common import WithInputs, contribute
+from graphwright.ops.contrib.node_with_inputs import NodeWithInputs
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.binary import Mul, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import rank_of
@@ -74,7 +75,7 @@ def _import_cdist(i: Importer) -> Any:
 def _import_conv_transpose(i: Importer) -> Any:
     """Input 2 are the pads, which are cropped from the result."""
     x, weight, pads, bias = i.input(0), i.input(1), i.optional(2), i.optional(3)
-    y = ConvTranspose.onnx["ConvTranspose", 1](WithInputs(i, (x, weight, bias)))
+    y = ConvTranspose.onnx["ConvTranspose", 1](NodeWithInputs(i, (x, weight, bias)))
     if pads is None:
         return y
     spatial = rank_of(x) - 2
@@ -83,13 +84,13 @@ def _import_conv_transpose(i: Importer) -> Any:
     return i.emit(Slice(), y, starts, ends, i.const(np.arange(2, 2 + spatial)))
 
 
-contribute(Identity, SampleOp=simple(Identity))
-contribute(ConvTranspose, ConvTransposeWithDynamicPads=ranked(_import_conv_transpose))
-contribute(Trilu, Trilu=Trilu.onnx["Trilu", 14])
-contribute(GridSample, GridSample=GridSample.onnx["GridSample", 16])
-contribute(GatherND, GatherND=GatherND.onnx["GatherND", 11])
-contribute(Range, Range=_import_range)
-contribute(Unsqueeze, ExpandDims=_import_expand_dims)
-contribute(Pad, Pad=ranked(_import_pad))
-contribute(Unique, Unique=_import_unique)
-contribute(ReduceSum, CDist=_import_cdist)
+register_contrib(Identity, SampleOp=simple(Identity))
+register_contrib(ConvTranspose, ConvTransposeWithDynamicPads=ranked(_import_conv_transpose))
+register_contrib(Trilu, Trilu=Trilu.onnx["Trilu", 14])
+register_contrib(GridSample, GridSample=GridSample.onnx["GridSample", 16])
+register_contrib(GatherND, GatherND=GatherND.onnx["GatherND", 11])
+register_contrib(Range, Range=_import_range)
+register_contrib(Unsqueeze, ExpandDims=_import_expand_dims)
+register_contrib(Pad, Pad=ranked(_import_pad))
+register_contrib(Unique, Unique=_import_unique)
+register_contrib(ReduceSum, CDist=_import_cdist)

@@ -7,7 +7,7 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.types import I64
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.binary import Add, Max
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import rank_of
@@ -65,5 +65,5 @@ def _import_block(i: Importer) -> Value:
     return y
 
 
-contribute(Gather, UnfoldTensor=ranked(_import_unfold))
-contribute(ScatterElements, NGramRepeatBlock=ranked(_import_block))
+register_contrib(Gather, UnfoldTensor=ranked(_import_unfold))
+register_contrib(ScatterElements, NGramRepeatBlock=ranked(_import_block))

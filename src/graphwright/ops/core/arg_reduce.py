@@ -32,7 +32,7 @@ from graphwright.ops.core.checks import NUMBERS, need_dtype, rank_of
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceMin, Reduction, reduced_shape
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.unary import IsNaN
 from graphwright.ops.core.where import Where
 
@@ -86,9 +86,7 @@ class ArgReduce(Op):
         size = x.type.dims[axis]
         most = np.iinfo(np.int32).max
         dtype = I32 if isinstance(size, int) and size <= most else I64  # i32 vectors hold twice as many
-        positions = b(
-            Reshape((size, *(1,) * (rank - axis - 1)), allow_zero=True), b(Range((0, size, 1), dtype))
-        )
+        positions = reshaped(b, b(Range((0, size, 1), dtype)), (size, *(1,) * (rank - axis - 1)))
         none = b.const(-1 if self.last else most if dtype == I32 else np.iinfo(np.int64).max, dtype)
         fold = (ReduceMax if self.last else ReduceMin)((axis,), self.keepdims)
         found = b(fold, b(Where(), hit, positions, none))
@@ -145,8 +143,8 @@ def _aten_arg(cls: type[ArgReduce]) -> AtenImport:
         x, axis, keepdim = i.input(0), i.attr("dim"), bool(i.attr("keepdim"))
         if axis is not None or not rank_of(x):
             return i.emit(cls(axis or 0, keepdim), x)
-        position = i.emit(cls(0, keepdims=False), i.emit(Reshape((x.type.elements,), allow_zero=True), x))
-        return i.emit(Reshape(i.results[0].dims, allow_zero=True), position)
+        position = i.emit(cls(0, keepdims=False), reshaped(i.builder, x, (x.type.elements,)))
+        return reshaped(i.builder, position, i.results[0].dims)
 
     return convert
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Scalar, apply, select
 from graphwright.ir.op import Array, Import, Importer, Inference, Op, Trait, op, op_class
 from graphwright.ir.op.exporter import as_onnx
@@ -112,6 +113,14 @@ def _above(limit: int) -> Callable[[Range], bool | None]:
 def _numbers_only(function: Callable[[int, int], int]) -> ElementRule:
     """``function`` of two numbers; None for symbolic operands."""
     return lambda _, a, b: function(a, b) if isinstance(a, int) and isinstance(b, int) else None
+
+
+def added(i: Importer, x: Value, *terms: Value | None) -> Value:
+    """``x`` plus each of ``terms`` that is not None."""
+    for term in terms:
+        if term is not None:
+            x = i.emit(Add(), x, term)
+    return x
 
 
 def _variadic(name: str) -> Import:

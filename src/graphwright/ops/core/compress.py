@@ -18,7 +18,7 @@ from graphwright.ops.core.bind_size import bind_size
 from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.non_zero import bounded_non_zero
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.shaping import known_ints
 
 
@@ -73,7 +73,7 @@ class Compress(BoundedForm, Op):
 
     def _gathered(self, b: Builder, x: Value, indices: Value) -> Value:
         if self.axis is None and rank_of(x) > 1:
-            x = b(Reshape((product(x.type.dims),), allow_zero=True), x)
+            x = reshaped(b, x, (product(x.type.dims),))
         slices: Value = b(Gather(0 if self.axis is None else self.axis), x, indices)
         return slices
 

@@ -19,7 +19,7 @@ from graphwright.ops.core.imports import without_trailing_none
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.references import like, quiet
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.shaping import known_dims, known_ints, number
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
@@ -169,10 +169,9 @@ class DFT(Op):
         """The transform of x[..., used, parts] as a product with the transform matrix."""
         *rest, used, parts = x.type.dims
         matrix = b.const(self.matrix(number(used), number(parts), length), x.type.dtype)
-        spectrum = b(MatMul(), b(Reshape((*rest, used * parts), allow_zero=True), x), matrix)
+        spectrum = b(MatMul(), reshaped(b, x, (*rest, used * parts)), matrix)
         components = 1 if self.onesided and self.inverse else 2
-        bins: Value = b(Reshape((*rest, self._bins(length), components), allow_zero=True), spectrum)
-        return bins
+        return reshaped(b, spectrum, (*rest, self._bins(length), components))
 
     def _by_factors(self, b: Builder, x: Value, length: int, p: int) -> Value:
         """The transform of x[..., used, parts] as transforms of length p and q (Cooley and Tukey 1965).
@@ -182,19 +181,18 @@ class DFT(Op):
         """
         *rest, used, parts = x.type.dims
         rows, q = product(tuple(rest)), length // p
-        x = b(Reshape((rows, used, parts), allow_zero=True), x)
+        x = reshaped(b, x, (rows, used, parts))
         if used != length:
             x = b(Pad((0, 0, 0, 0, length - used, 0)), x)
-        x = b(Transpose((2, 0, 1, 3)), b(Reshape((rows, p, q, parts), allow_zero=True), x))
+        x = b(Transpose((2, 0, 1, 3)), reshaped(b, x, (rows, p, q, parts)))
         matrices = b.const(self._twiddled(p, q, number(parts)), x.type.dtype)
-        x = b(MatMul(), b(Reshape((q, rows, p * parts), allow_zero=True), x), matrices)
-        x = b(Transpose((1, 2, 0, 3)), b(Reshape((q, rows, p, 2), allow_zero=True), x))
+        x = b(MatMul(), reshaped(b, x, (q, rows, p * parts)), matrices)
+        x = b(Transpose((1, 2, 0, 3)), reshaped(b, x, (q, rows, p, 2)))
         x = b(Transpose((0, 2, 1, 3)), b(DFT(-2, self.inverse), x))
-        x, bins = b(Reshape((rows, length, 2), allow_zero=True), x), self._bins(length)
+        x, bins = reshaped(b, x, (rows, length, 2)), self._bins(length)
         if bins != length:
             x = b(Slice((0,), (bins,), (1,), (1,)), x)
-        spectrum: Value = b(Reshape((*rest, bins, 2), allow_zero=True), x)
-        return spectrum
+        return reshaped(b, x, (*rest, bins, 2))
 
     def matrix(self, used: int, parts: int, length: int) -> Array:
         """The transform matrix, f64[used * parts, bins * components]: its rows are the transforms of the unit

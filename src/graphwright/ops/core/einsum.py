@@ -18,7 +18,7 @@ from graphwright.ops.core.checks import NUMBERS, need_dtype, rank_of, same_dtype
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.references import like, quiet, widened
-from graphwright.ops.core.reshape import Reshape, reshaped
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.shaping import number
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
@@ -131,14 +131,14 @@ def _diagonal(b: Builder, value: Value, labels: str) -> tuple[Value, str]:
             dims = value.type.dims
             if dims[first] != dims[second] and 1 in (dims[first], dims[second]):  # broadcasts
                 one = first if dims[first] == 1 else second
-                value = b(Reshape(dims[:one] + dims[one + 1 :], allow_zero=True), value)
+                value = reshaped(b, value, dims[:one] + dims[one + 1 :])
                 labels = labels[:one] + labels[one + 1 :]
                 continue
             rest = [axis for axis in range(len(labels)) if axis not in (first, second)]
             kept, size = tuple(dims[axis] for axis in rest), number(dims[first])
             if (first, second) != (len(rest), len(rest) + 1):
                 value = b(Transpose((*rest, first, second)), value)
-            value = b(Reshape((*kept, size * size), allow_zero=True), value)
+            value = reshaped(b, value, (*kept, size * size))
             value = b(Slice((0,), (size * size,), (len(rest),), (size + 1,)), value)
             labels = "".join(labels[axis] for axis in rest) + label
     return value, labels
@@ -150,7 +150,7 @@ def _dense(b: Builder, value: Value, labels: str, sizes: dict[str, Dim]) -> tupl
     kept = [axis for axis, label in enumerate(labels) if dims[axis] != 1 or sizes[label] == 1]
     if len(kept) == len(labels):
         return value, labels
-    dense: Value = b(Reshape(tuple(dims[axis] for axis in kept), allow_zero=True), value)
+    dense = reshaped(b, value, tuple(dims[axis] for axis in kept))
     return dense, "".join(labels[axis] for axis in kept)
 
 

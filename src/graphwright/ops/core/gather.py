@@ -16,7 +16,7 @@ from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import need_dtype
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.shaping import carried, known_ints
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import replace
@@ -146,7 +146,7 @@ def _aten_as_strided(i: AtenImporter) -> Any:
     offsets = np.full(sizes, i.attr("storage_offset", 0), np.int64)
     for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         offsets += (np.arange(size) * stride).reshape(-1, *[1] * (len(sizes) - 1 - axis))
-    memory = i.emit(Reshape((x.type.elements,), allow_zero=True), i.emit(Transpose(order), x))
+    memory = reshaped(i.builder, i.emit(Transpose(order), x), (x.type.elements,))
     return i.emit(Gather(), memory, i.const(offsets))
 
 

@@ -12,7 +12,7 @@ from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.gather import INDICES, check_bounds, exported_with_axis, require_sign
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 
 
 @op("GatherElements")
@@ -92,12 +92,9 @@ def _aten_gather(i: AtenImporter) -> Any:
     if rank_of(x) and rank_of(indices):
         return i.emit(GatherElements(i.attr("dim"), from_end=False), x, indices)
     i.ignore("dim")
-    vector, positions = (
-        i.emit(Reshape((each.type.elements,), allow_zero=True), each) for each in (x, indices)
-    )
-    return i.emit(
-        Reshape(indices.type.dims, allow_zero=True),
-        i.emit(GatherElements(0, from_end=False), vector, positions),
+    vector, positions = (reshaped(i.builder, each, (each.type.elements,)) for each in (x, indices))
+    return reshaped(
+        i.builder, i.emit(GatherElements(0, from_end=False), vector, positions), indices.type.dims
     )
 
 

@@ -24,7 +24,7 @@ from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range, scalar_of
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.shaping import carried, known_dims, known_ints, length_of, number
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze
@@ -316,7 +316,7 @@ def _aten_diagonal(i: AtenImporter) -> Any:
         return i.emit(ConstantOfShape(0, x.type.dtype, i.results[0].dims))
     start = offset if offset >= 0 else -offset * columns
     flat = i.emit(Transpose((*rest, first, second)), x)
-    flat = i.emit(Reshape((*(x.type.dims[a] for a in rest), rows * columns), allow_zero=True), flat)
+    flat = reshaped(i.builder, flat, (*(x.type.dims[a] for a in rest), rows * columns))
     end = start + (count - 1) * (columns + 1) + 1
     if not isinstance(columns, int):
         raise i.fail("diagonals of a dynamic number of columns are not supported")

@@ -20,7 +20,7 @@ from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.imports import without_trailing_none
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.references import like, quiet
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.shaping import known_dims, number
 from graphwright.records import replace
 
@@ -98,17 +98,17 @@ class STFT(Op):
         if self.step is None:
             return None
         if rank_of(x) == 2:
-            x = b(Reshape((*x.type.dims, 1), allow_zero=True), x)
+            x = reshaped(b, x, (*x.type.dims, 1))
         time = x.type.dims[1]
         length = self._length(time, None if window is None else window.type.dims[0])
         if not (isinstance(length, int) and isinstance(self.step, int)):
             return None
         count = floordiv(time - length, self.step) + 1
-        starts = b(Reshape((count, 1), allow_zero=True), b(Range((0, count * self.step, self.step))))
+        starts = reshaped(b, b(Range((0, count * self.step, self.step))), (count, 1))
         positions = b(Add(), starts, b(Range((0, length, 1))))
         frames = b(Gather(1), in_f32(b, x), positions)
         if window is not None:
-            column = b(Reshape((length, 1), allow_zero=True), as_dtype(b, window, frames.type.dtype))
+            column = reshaped(b, as_dtype(b, window, frames.type.dtype), (length, 1))
             frames = b(Mul(), frames, column)
         return as_dtype(b, b(DFT(-2, inverse=False, onesided=self.onesided), frames), x.type.dtype)
 

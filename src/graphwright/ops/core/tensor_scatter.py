@@ -17,7 +17,7 @@ from graphwright.ops.core.checks import need_dtype, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import Range
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.scatter_elements import ScatterElements
 
 MODES = ("linear", "circular")
@@ -79,9 +79,9 @@ class TensorScatter(Op):
         if self.mode == "circular" and (not isinstance(size, int) or size == 0):
             return None
         shape = tuple(dims[axis] if axis == along else 1 for axis in range(rank))
-        positions = b(Reshape(shape, allow_zero=True), b(Range((0, dims[along], 1))))
+        positions = reshaped(b, b(Range((0, dims[along], 1))), shape)
         if write is not None:
-            column = b(Reshape((cache.type.dims[0], *[1] * (rank - 1)), allow_zero=True), write)
+            column = reshaped(b, write, (cache.type.dims[0], *[1] * (rank - 1)))
             positions = b(Add(), column, positions)
             if self.mode == "circular":
                 positions = b(Mod(), positions, b.const(np.array(size, np.int64)))

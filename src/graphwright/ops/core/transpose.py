@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,16 @@ class Transpose(MovesAxes, BlockedForm, PaddingRule, Op):
 
     def reference(self, x: Array) -> Array:
         return np.array(np.transpose(x, self.perm), order="C")
+
+
+def in_channels_first(i: Importer, x: Value, compute: Callable[[Value], Value]) -> Value:
+    """``compute``, whose operand and result are channels first, applied to the channels-last image ``x``; the
+    result is channels last.
+    """
+    rank = rank_of(x)
+    channels_first = i.emit(Transpose((0, rank - 1, *range(1, rank - 1))), x)
+    y: Value = i.emit(Transpose((0, *range(2, rank), 1)), compute(channels_first))
+    return y
 
 
 def _is_flat_image(value: Value) -> bool:

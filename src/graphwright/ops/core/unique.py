@@ -24,7 +24,7 @@ from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.non_zero import bounded_non_zero
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.references import widened
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.scatter_elements import ScatterElements
 from graphwright.ops.core.top_k import TopK
 from graphwright.ops.core.unary import IsNaN, Not
@@ -72,7 +72,7 @@ class Unique(BoundedForm, Op):
             return None
         length = product(shape)
         if len(shape) != 1:
-            x = b(Reshape((length,), allow_zero=True), x)
+            x = reshaped(b, x, (length,))
         ordered, order = b(TopK(0, largest=False, k=length), x)
         is_first = _first_of_equals(b, ordered, length)
         found = bounded_non_zero(b, is_first)

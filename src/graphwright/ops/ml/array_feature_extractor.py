@@ -12,7 +12,7 @@ from graphwright.ir.types import F32, F64, I32, I64, STRING, TensorType
 from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.gather import Gather, check_bounds
 from graphwright.ops.core.imports import simple
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.unsqueeze import Unsqueeze
 
 DTYPES = frozenset({F32, F64, I64, I32, STRING})
@@ -38,7 +38,7 @@ class ArrayFeatureExtractor(Op):
 
     def decompose(self, b: Builder, x: Value, indices: Value) -> Value:
         if rank_of(indices) != 1:
-            indices = b(Reshape((product(indices.type.dims),), allow_zero=True), indices)
+            indices = reshaped(b, indices, (product(indices.type.dims),))
         selected: Value = b(Gather(-1), x, indices)
         return selected if rank_of(x) > 1 else b(Unsqueeze((0,)), selected)
 

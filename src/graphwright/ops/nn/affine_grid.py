@@ -22,7 +22,7 @@ from graphwright.ops.core.checks import FLOATS, need_dtype
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.shaping import known_dims, known_parts, number
 
@@ -101,13 +101,12 @@ class AffineGrid(BoundedForm, Op):
 
         def column(k: int) -> Value:
             vectors = b(Gather(2), theta, b.const(k, I64))
-            reshaped: Value = b(Reshape((theta.type.dims[0], *(1,) * rank, rank), allow_zero=True), vectors)
-            return reshaped
+            return reshaped(b, vectors, (theta.type.dims[0], *(1,) * rank, rank))
 
         total = column(rank)
         for k, dim in enumerate(spatial):
             shape = (1, *(dim if j == k else 1 for j in range(rank)), 1)
-            coordinates = b(Cast(dtype), b(Reshape(shape, allow_zero=True), self._build_coordinates(b, dim)))
+            coordinates = b(Cast(dtype), reshaped(b, self._build_coordinates(b, dim), shape))
             total = b(Add(), total, b(Mul(), column(rank - 1 - k), coordinates))
         return total
 

@@ -30,7 +30,7 @@ from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.references import like, quiet, widened
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import Reshape, reshaped
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.normalization import (
     along_channels,
@@ -106,8 +106,8 @@ class GroupNormalization(Op):
     def decompose(self, b: Builder, x: Value, scale: Value, bias: Value) -> Value:
         batch, count, *rest = x.type.dims
         rows = (batch, self.groups, floordiv(count, self.groups) * product(rest))
-        normal = standardized(b, b(Reshape(rows, allow_zero=True), in_f32(b, x)), (2,), self.epsilon)[0]
-        result = b(Reshape(x.type.dims, allow_zero=True), normal)
+        normal = standardized(b, reshaped(b, in_f32(b, x), rows), (2,), self.epsilon)[0]
+        result = reshaped(b, normal, x.type.dims)
         return as_dtype(b, _affine(b, result, scale, bias), x.type.dtype)
 
 

@@ -35,7 +35,7 @@ from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceSum
 from graphwright.ops.core.references import like, quiet, widened
-from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.unary import Log
 
 
@@ -126,11 +126,10 @@ class Hardmax(Normalized):
         if any(shape[a] == 0 for a in axes):
             return x
         size, later = product([shape[a] for a in axes]), shape[axes[-1] + 1 :]
-        rows = x if len(axes) == 1 else b(Reshape((*shape[: axes[0]], size, *later), allow_zero=True), x)
-        positions = b(Reshape((size, *(1,) * len(later)), allow_zero=True), b(Range((0, size, 1))))
+        rows = reshaped(b, x, (*shape[: axes[0]], size, *later))
+        positions = reshaped(b, b(Range((0, size, 1))), (size, *(1,) * len(later)))
         ones = b(Cast(x.type.dtype), b(Equal(), ArgMax(axes[0]).decompose(b, rows), positions))
-        result: Value = ones if len(axes) == 1 else b(Reshape(shape, allow_zero=True), ones)
-        return result
+        return reshaped(b, ones, shape)
 
 
 def _export(e: Exporter, op: Normalized, x: Value) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, STRING, U32, U64, TensorType
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.checks import need_dtype
 
 DTYPES = frozenset({I32, I64, U32, U64, F32, F64, STRING})
@@ -79,7 +79,7 @@ def _import(i: Importer) -> Any:
     return i.emit(MurmurHash3(int(i.attr("seed", 0)) % 2**32, bool(i.attr("positive", 1))), i.input(0))
 
 
-contribute(MurmurHash3, MurmurHash3=_import)
+register_contrib(MurmurHash3, MurmurHash3=_import)
 MurmurHash3.samples = (
     *(Sample(MurmurHash3(), (arg(dtype, 2, 3),)) for dtype in (I32, I64, U32, U64, F32, F64, STRING)),
     Sample(MurmurHash3(7, positive=False), (arg(STRING, 5, values=("", "a", "ab", "abc", "abcde")),)),

@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, STRING, TensorType
-from graphwright.ops.contrib.common import contribute
+from graphwright.ops.contrib.registration import register_contrib
 from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.text.patterns import compiled
 
@@ -98,7 +98,7 @@ def _import(i: Importer) -> Any:
     return i.emit(op, i.input(0))
 
 
-contribute(Tokenizer, Tokenizer=_import)
+register_contrib(Tokenizer, Tokenizer=_import)
 _TEXTS = arg(STRING, 2, 2, values=("a bc  d", "", "é,f;g", "s1"))
 Tokenizer.samples = (
     Sample(Tokenizer("#"), (_TEXTS,)),

@@ -82,6 +82,11 @@ def test_any_weights_are_restored(arrays: list[Array]) -> None:
     assert all(same(weights.arrays[name], array) for name, array in named.items())
 
 
+def test_weights_with_as_many_axes_as_an_array_can_have_are_restored() -> None:
+    array = np.arange(3, dtype=np.float32).reshape((*(1,) * 63, 3))
+    assert same(read_weights(memoryview(member(pack_weights({"w": array})))).arrays["w"], array)
+
+
 def test_safetensors_reads_them() -> None:
     arrays = {"a": np.arange(5, dtype=np.float32), "b": np.arange(6).reshape(2, 3), "c": np.array(True)}
     found = safetensors.numpy.load(member(pack_weights(arrays)))
@@ -207,7 +212,7 @@ def test_bad_offsets_and_sizes(position: int, value: object) -> None:
         lambda h: h["__metadata__"].update(i="i4 ["),
         lambda h: h["__metadata__"].update(new="f32"),
         lambda h: h.update(w=[]),
-        lambda h: h["w"].update(shape=[1] * 40 + [6]),
+        lambda h: h["w"].update(shape=[1] * 64 + [6]),
         lambda h: h["w"].update(data_offsets=[24, 0]),
         lambda h: h["w"].update(data_offsets=[0]),
     ],

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-from graphwright.ir.dtypes import DType, dtype_named
+from graphwright.ir.dtypes import MAX_RANK, DType, dtype_named
 from graphwright.records import dataclass
-
-_MAX_RANK: Final = 64
-"""The highest rank of a NumPy array."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +69,6 @@ def decode_spec(plain: Any) -> TensorSpec:
     """The inverse of :func:`encode_spec`. Raises KeyError, TypeError or ValueError."""
     name, dtype, shape = plain
     dims = None if shape is None else tuple(int(d) if isinstance(d, int) else str(d) for d in shape)
-    if dims is not None and (len(dims) > _MAX_RANK or any(isinstance(d, int) and d < 0 for d in dims)):
+    if dims is not None and (len(dims) > MAX_RANK or any(isinstance(d, int) and d < 0 for d in dims)):
         raise ValueError(f"{str(name)!r} has an invalid shape: {list(dims)}")
     return TensorSpec(str(name), dtype_named(dtype), dims)

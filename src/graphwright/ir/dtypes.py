@@ -1,13 +1,16 @@
-"""Element types, and the NumPy types that represent them."""
+"""Element types, the NumPy types that represent them, and NumPy's limit of axes."""
 
 from __future__ import annotations
 
 import importlib
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, Final
 
 from graphwright.ir.arrays import Array, np
 from graphwright.records import dataclass
+
+MAX_RANK: Final = 64
+"""The most axes of an array, which is NumPy's limit."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from graphwright.ir.dtypes import I8 as I8
 from graphwright.ir.dtypes import I16 as I16
 from graphwright.ir.dtypes import I32 as I32
 from graphwright.ir.dtypes import I64 as I64
+from graphwright.ir.dtypes import MAX_RANK as MAX_RANK
 from graphwright.ir.dtypes import STRING as STRING
 from graphwright.ir.dtypes import U8 as U8
 from graphwright.ir.dtypes import U16 as U16
@@ -35,9 +36,6 @@ from graphwright.ir.symbols import Dim, Expr, numbers, parse_dim, product
 from graphwright.records import dataclass
 
 Shape = tuple[Dim, ...]
-
-MAX_RANK = 64
-"""NumPy's limit."""
 
 
 class UnknownRank(TypeError):

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
-from graphwright.ir.dtypes import DTYPES, STRING, DType
+from graphwright.ir.dtypes import DTYPES, MAX_RANK, STRING, DType
 from graphwright.package.zip_directory import ALIGNMENT
 from graphwright.records import dataclass
-
-MAX_RANK = 32
 
 _NAMES = {
     "bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64",
@@ -102,7 +100,7 @@ def dtype_and_shape(kind: str, entry: Mapping[str, Any]) -> tuple[DType, tuple[i
     shape, closing, _ = rest.partition("]")
     sizes = json.loads(shape + closing) if rest else entry["shape"]
     if len(sizes) > MAX_RANK or not _are_counts(sizes):
-        raise BadWeights("sizes must be integers, 0 or more")
+        raise BadWeights(f"sizes must be at most {MAX_RANK} integers, 0 or more")
     return DTYPES[name], tuple(sizes)
 
 
@@ -121,7 +119,7 @@ def read_tensor(data_size: int, entry: dict[str, Any], kind: str) -> Tensor:
     dtype, shape = dtype_and_shape(kind, entry)
     start, end = entry["data_offsets"]
     if not _are_counts((start, end)):
-        raise BadWeights("sizes must be integers, 0 or more")
+        raise BadWeights(f"sizes must be at most {MAX_RANK} integers, 0 or more")
     if not start <= end <= data_size:
         raise BadWeights("a tensor is outside the data")
     check_size(dtype, shape, end - start)

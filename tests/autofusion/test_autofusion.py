@@ -276,7 +276,7 @@ def with_foreign(declared: bool) -> onnx.ModelProto:
 
 
 def test_foreign_ops_are_kept_and_listed() -> None:
-    fused = autofuse(with_foreign(True))
+    fused = autofuse(with_foreign(declared=True))
     kept = {n.op_type: n for n in fused.model.proto.graph.node if n.domain not in ("", FUNCTION_DOMAIN)}
     assert fused.summary.foreign == {"com.microsoft.QuickGelu": 1, "com.example.Whatever": 1}
     assert helper.get_node_attr_value(kept["QuickGelu"], "alpha") == 1.5
@@ -287,7 +287,7 @@ def test_foreign_ops_are_kept_and_listed() -> None:
 
 def test_a_foreign_op_whose_types_are_not_declared_is_rejected() -> None:
     with pytest.raises(ModelError, match=r"com.example.Whatever"):
-        autofuse(with_foreign(False))
+        autofuse(with_foreign(declared=False))
 
 
 def run(*arguments: Any) -> Result:

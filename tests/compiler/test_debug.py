@@ -35,13 +35,13 @@ def test_bytes_do_not_depend_on_folders(tmp_path: Path) -> None:
     files = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        model = compiled(tmp_path / name, True)
+        model = compiled(tmp_path / name, debug=True)
         assert str(tmp_path).encode() not in kernels(model)
         files.append(kernels(model))
     assert files[0] == files[1]
 
 
 def test_the_source_of_the_lines_is_in_the_package(tmp_path: Path) -> None:
-    (program,) = compiled(tmp_path, True).package.programs()
+    (program,) = compiled(tmp_path, debug=True).package.programs()
     (target,) = program.targets.values()
     assert target.sources["generated.c"].startswith('#line 2 "generated.c"\n')

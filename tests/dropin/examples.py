@@ -628,7 +628,7 @@ def traceforge_title_model() -> Any:
 def livekit_plugins_silero() -> Any:
     from livekit.plugins.silero.onnx_model import OnnxModel, new_inference_session
 
-    model = OnnxModel(onnx_session=new_inference_session(True), sample_rate=16000)
+    model = OnnxModel(onnx_session=new_inference_session(force_cpu=True), sample_rate=16000)
     voice, size = speech(2), model.window_size_samples
     return [float(model(voice[k : k + size])) for k in range(0, 16000, size)]
 

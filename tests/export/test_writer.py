@@ -89,7 +89,7 @@ def test_dynamic_sizes_are_computed_from_shapes(n: int, h: int) -> None:
     """Sums, products, quotients, remainders and maxima of sizes are the operands of Reshape and Expand."""
     module = Module()
     b, (x, z) = new_main_graph(module, [("x", tensor(F32, N, H, 6)), ("z", tensor(F32, 1))])
-    flat = b(Reshape((N * H, 2, 3), True), x)
+    flat = b(Reshape((N * H, 2, 3), allow_zero=True), x)
     dims = [N + 2 * H + 1, floordiv(N * 3, 2), mod(N + H, 4), maximum(N, H)]
     outputs = [flat, *(b(Expand((dim, 1)), b(Reshape((1, 1)), z)) for dim in dims)]
     b.graph.set_outputs(outputs, [f"y{k}" for k in range(len(outputs))])

@@ -203,7 +203,7 @@ def test_sums_of_values_with_unproved_sizes(monkeypatch: pytest.MonkeyPatch) -> 
     """ONNX Runtime adds them with their axes of blocks, which also proves the size."""
     monkeypatch.setattr(channel_blocks, "_of_this_machine", lambda: pytest.fail("it is not proved"))
     w, f, plain = rng.standard_normal((32, 3, 1, 1)).astype(np.float32), Layers(), Layers()
-    wide = f("Conv", "x", f.constant(in_blocks(w, 16, False)), domain=DOMAIN)
+    wide = f("Conv", "x", f.constant(in_blocks(w, 16, inputs=False)), domain=DOMAIN)
     narrow = f("GlobalAveragePool", wide, domain=DOMAIN)
     split, merged = f.constant(np.array([0, 2, 0, 0, 16])), f.constant(np.array([0, 32, 0, 0]))
     total = f("Reshape", f("Add", f("Reshape", wide, split), f("Reshape", narrow, split)), merged)
@@ -230,7 +230,7 @@ def test_a_branch_has_blocks_of_its_own() -> None:
         branches = {name: branch(name, weights, domain) for name in ("then_branch", "else_branch")}
         return f.model([1, 3, 4, 5], [f("If", condition, **branches)])
 
-    compare(model(in_blocks(w, 8, False), DOMAIN), model(w, ""))
+    compare(model(in_blocks(w, 8, inputs=False), DOMAIN), model(w, ""))
 
 
 def test_weights_must_be_constant() -> None:

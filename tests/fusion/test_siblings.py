@@ -90,7 +90,7 @@ def test_results_are_those_of_numpy(
 
 def test_dynamic_sizes_and_threads_give_the_same_bits() -> None:
     made = [
-        gated(np.random.default_rng(3), ("B", "T", 40), 70, "silu", True, threads=count)
+        gated(np.random.default_rng(3), ("B", "T", 40), 70, "silu", biases=True, threads=count)
         for count in (1, 2, 3)
     ]
     assert all(is_dual(model) for model, _ in made)

@@ -211,7 +211,9 @@ def graphs(draw: st.DrawFn, name: str, refs: Sequence[ConstRef], module: Module,
     for value in values:
         value.name = draw(NAMES)
         if draw(st.booleans()):
-            value.layout = draw(st.sampled_from([Layout((0, 1)), Layout((1, 0), ((1, 16),), True)]))
+            value.layout = draw(
+                st.sampled_from([Layout((0, 1)), Layout((1, 0), ((1, 16),), zero_padded=True)])
+            )
             value.device = draw(NAMES)
     outputs = draw(st.lists(st.sampled_from(values), max_size=3)) if values else []
     graph.set_outputs(outputs, [draw(NAMES) for _ in outputs])

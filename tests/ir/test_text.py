@@ -102,7 +102,7 @@ def test_attributes_of_every_kind() -> None:
     module = Module()
     b, _ = builder(module)
     bag = ToyBag(
-        (1, -2.5, float("inf"), "q"), (F32, tensor(I64, symbol("N"))), symbol("inf"), True, Mode.CUBIC
+        (1, -2.5, float("inf"), "q"), (F32, tensor(I64, symbol("N"))), symbol("inf"), d=True, e=Mode.CUBIC
     )
     b(bag)
     b(ToyBag(window=Window(3, Mode.CUBIC), b=(1,)))

@@ -78,7 +78,7 @@ def test_bad_text_is_rejected(text: str) -> None:
         (Layout((0, 2, 3, 1)), (N, 3, 4, 5), (N, 4, 5, 3), "layout(0 2 3 1)"),
         (Layout((0, 1, 2, 3), ((1, 16),)), (N, 20, 4, 5), (N, 2, 4, 5, 16), "layout(0 1 2 3, 1/16)"),
         (
-            Layout((1, 0), ((1, 32),), True),
+            Layout((1, 0), ((1, 32),), zero_padded=True),
             (64, N),
             (floordiv(N + 31, 32), 64, 32),
             "layout(1 0, 1/32, zero)",

@@ -96,7 +96,7 @@ ONE_LAUNCH: dict[str, tuple[Build, tuple[TensorType, ...]]] = {
     ),
     "RMS norm": (lambda b, x, s: b(RMSNormalization(), x, s), (tensor(F32, N, 33), tensor(F32, 33))),
     "RMS norm in f16": (lambda b, x, s: b(RMSNormalization(), x, s), (tensor(F16, N, 33), tensor(F16, 33))),
-    "mean of all": (lambda b, x: b(ReduceMean(None, False), x), (tensor(F32, N, 3, 4),)),
+    "mean of all": (lambda b, x: b(ReduceMean(None, keepdims=False), x), (tensor(F32, N, 3, 4),)),
     "conv, norm, activation, residual": (conv_block, (tensor(F32, 1, 8, 6, 6), tensor(F32, 1, 8, 6, 6))),
     "GEMM, bias, GELU": (gemm_gelu, (tensor(F32, N, 16),)),
     "elementwise across a reshape": (with_reshape, (tensor(F32, N, 2, 3),)),

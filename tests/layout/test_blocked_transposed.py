@@ -110,7 +110,7 @@ def test_agrees_with_its_reference(name: str, cout: int, tail: str, isa: str) ->
 @pytest.mark.parametrize("name", ["no overlap", "overlap", "one axis"])
 def test_groups_of_whole_blocks(name: str, isa: str) -> None:
     kernel, op = CASES[name]
-    (node,) = _check(_module(kernel, replace(op, group=2), 32, 64, True, ""), isa)
+    (node,) = _check(_module(kernel, replace(op, group=2), 32, 64, bias=True, tail=""), isa)
     assert is_blocked(node.operand(0)) and is_blocked(node.output)
 
 
@@ -119,7 +119,7 @@ def test_its_epilogue_adds_an_image_that_ends_there(isa: str) -> None:
     """The kernel after it may write in place of that image, or of the result of the transposed
     convolution.
     """
-    (node,) = _check(_module((4, 4), CASES["overlap"][1], 32, 32, True, "residual"), isa)
+    (node,) = _check(_module((4, 4), CASES["overlap"][1], 32, 32, bias=True, tail="residual"), isa)
     assert is_blocked(node.operand(0)) and is_blocked(node.output)
 
 

@@ -29,10 +29,10 @@ def model(channels: int, height: int, width: int, flat: bool) -> Module:
     w = b.const(rng.normal(size=(channels, channels, 3, 3)).astype(np.float32) / channels)
     image = b(Transpose((0, 2, 1) if flat else (0, 3, 1, 2)), x)
     if flat:
-        image = b(Reshape((n, channels, height, width), True), image)
+        image = b(Reshape((n, channels, height, width), allow_zero=True), image)
     y = b(Conv(pads=(1, 1, 1, 1)), image, w)
     if flat:
-        y = b(Reshape((n, channels, height * width), True), y)
+        y = b(Reshape((n, channels, height * width), allow_zero=True), y)
     rows = b(Transpose((0, 2, 1) if flat else (0, 2, 3, 1)), y)
     b.graph.set_outputs([rows, b(Exp(), rows)])
     return module

@@ -53,7 +53,7 @@ def moved(draw: st.DrawFn, b: Builder, x: Value) -> Value:
     if isinstance(size, int) and size > 1 and kind == "roll":
         return b(Roll(axis, draw(st.integers(0, size - 1))), x)
     if isinstance(size, int) and size % 2 == 0 and kind == "split":
-        return b(Reshape((*dims[:axis], 2, size // 2, *dims[axis + 1 :]), True), x)
+        return b(Reshape((*dims[:axis], 2, size // 2, *dims[axis + 1 :]), allow_zero=True), x)
     if isinstance(size, int) and size % 2 == 0 and kind == "halves":
         low = b(Slice((0,), (size // 2,), (axis,), (1,)), x)
         high = b(Slice((size // 2,), (size,), (axis,), (1,)), x)
@@ -61,7 +61,7 @@ def moved(draw: st.DrawFn, b: Builder, x: Value) -> Value:
     if kind == "twice":
         return b(Concat(axis), x, x)
     if kind == "merge" and rank > 1 and axis + 1 < rank:
-        return b(Reshape((*dims[:axis], dims[axis] * dims[axis + 1], *dims[axis + 2 :]), True), x)
+        return b(Reshape((*dims[:axis], dims[axis] * dims[axis + 1], *dims[axis + 2 :]), allow_zero=True), x)
     return x
 
 
@@ -116,10 +116,10 @@ def test_results_of_compiled_moves(tmp_path: object) -> None:
     module = Module()
     types = [("q", tensor(F32, symbol("N"), 7, 96)), ("x", tensor(F32, symbol("N"), 35, 17))]
     b, (q, x) = new_main_graph(module, types)
-    heads = b(Transpose((0, 2, 1, 3)), b(Reshape((symbol("N"), 7, 3, 32), True), q))
+    heads = b(Transpose((0, 2, 1, 3)), b(Reshape((symbol("N"), 7, 3, 32), allow_zero=True), q))
     low, high = (b(Slice((k,), (k + 16,), (3,), (1,)), heads) for k in (0, 16))
     rope = b(Add(), heads, b(Exp(), b(Concat(3), b(Neg(), high), low)))
-    image = b(Reshape((symbol("N"), 5, 7, 17), True), b(Exp(), x))
+    image = b(Reshape((symbol("N"), 5, 7, 17), allow_zero=True), b(Exp(), x))
     turned = b(Roll(2, 3), b(Roll(1, 4), image))
     windows = b(Transpose((0, 2, 1, 3)), turned)
     b.graph.set_outputs([rope, windows])

@@ -167,7 +167,7 @@ def test_rows_of_normalization_stay_in_the_cache() -> None:
 
 @pytest.mark.parametrize("columns", [17, COLUMNS, COLUMNS + 1, 3 * COLUMNS])
 def test_reductions_over_outer_axes_go_by_blocks_of_columns(columns: int) -> None:
-    made = kernel_of(ReduceMean((1,), False), tensor(F32, 2, 40, columns))
+    made = kernel_of(ReduceMean((1,), keepdims=False), tensor(F32, 2, 40, columns))
     assert len(loops(made, Kind.REDUCE)) == 1
     assert len(loops(made, Kind.PARALLEL)) == (1 if columns <= COLUMNS else 2)
 
@@ -183,7 +183,7 @@ def test_each_lane_walks_a_short_row(dims: tuple[Dim, ...]) -> None:
 
 @pytest.mark.parametrize("length, loops_over_rows", [(32, [32]), (80, [10]), (83, [10, 3])])
 def test_long_sums_of_few_columns_are_several(length: int, loops_over_rows: list[int]) -> None:
-    made = kernel_of(ReduceSum((0,), False), tensor(F32, length, 5))
+    made = kernel_of(ReduceSum((0,), keepdims=False), tensor(F32, length, 5))
     assert [loop.extent for loop in loops(made, Kind.REDUCE)] == loops_over_rows
 
 
@@ -204,7 +204,7 @@ def test_long_sums_are_added_in_blocks(
     dims: tuple[int, ...], axes: tuple[int, ...], extents: list[int | None]
 ) -> None:
     """None is the number of iterations of a block, of which the last one has fewer."""
-    made = kernel_of(ReduceSum(axes, False), tensor(F32, *dims))
+    made = kernel_of(ReduceSum(axes, keepdims=False), tensor(F32, *dims))
     found = [loop.extent if isinstance(loop.extent, int) else None for loop in loops(made, Kind.REDUCE)]
     assert found == extents
 
@@ -214,7 +214,7 @@ def test_long_sums_are_added_in_blocks(
 def test_sums_of_unknown_length_are_added_in_blocks(size: int, columns: int) -> None:
     module = Module()
     b, (x,) = new_main_graph(module, [("x", tensor(F32, symbol("N"), columns))])
-    module.main.set_outputs([b(ReduceSum((0,), False), x), b(ReduceMax((0,), False), x)])
+    module.main.set_outputs([b(ReduceSum((0,), keepdims=False), x), b(ReduceMax((0,), keepdims=False), x)])
     for node in fused_nodes(module):
         compare(node, module, {"N": size})
 

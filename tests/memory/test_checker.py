@@ -71,7 +71,7 @@ def test_a_missing_edge_is_detected_or_was_implied(seed: int) -> None:
     rest = tuple(a for a in task.after if a != lost)
     broken = with_task(program, index, replace(task, after=rest))
     shared = touches(program, index) & touches(program, lost)
-    writes = touches(program, index, True) | touches(program, lost, True)
+    writes = touches(program, index, written=True) | touches(program, lost, written=True)
     if shared & writes and not reaches(broken, lost, index):
         assert check_plan(broken, planned(program, 1), 1)
 

@@ -40,7 +40,7 @@ def cell(batch: int, inputs: int, hidden: int) -> Any:
         weights("R", hidden, hidden),
         weights("b", hidden),
         const("zero", 0, np.int64),
-        const("yes", True, bool),
+        const("yes", value=True, dtype=bool),
     ]
     feeds = [info("x", ("T", batch, inputs)), info("h0", (batch, hidden))]
     return model([*before, loop], feeds, ["last", "all"], constants)
@@ -98,7 +98,7 @@ def decoder(most: int, tokens: int, width: int, end: int) -> Any:
         weights("R", width, width),
         const("V", RNG.standard_normal((width, tokens))),
         const("most", most, np.int64),
-        const("yes", True, bool),
+        const("yes", value=True, dtype=bool),
         const("end", [end], np.int64),
         const("empty", np.full(most, -1), np.int64),
         const("places", np.arange(most), np.int64),

@@ -93,7 +93,7 @@ def _cases(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> li
     flags = {"exclusive": bool(rng.integers(2)), "reverse": bool(rng.integers(2))}
     reduction = str(rng.choice(("none", "add", "mul", "max", "min")))
     k, diagonal = int(rng.integers(0, size + 1)), int(rng.integers(-4, 5))
-    ranked = TopK(axis, bool(rng.integers(2)), True, k)
+    ranked = TopK(axis, bool(rng.integers(2)), ordered=True, k=k)
     last = bool(rng.integers(2))
     return [
         (GatherElements(axis), (x, places)),
@@ -103,7 +103,7 @@ def _cases(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> li
         (ScatterND(reduction), (x, rows, data(rng, (2, 7, shape[2]), dtype))),
         (ranked, (x,)),
         (ArgMax(axis, bool(rng.integers(2)), last), (x,)),
-        (ArgMin(axis, True, last), (x,)),
+        (ArgMin(axis, keepdims=True, last=last), (x,)),
         (CumSum(axis, **flags), (x,)),
         (CumProd(axis, **flags), (x,)),
         (Trilu(bool(rng.integers(2)), diagonal), (x,)),
@@ -137,7 +137,7 @@ def test_bools_scatter_and_rank() -> None:
     x, rows = rng.integers(0, 2, (4, 3)).astype(bool), np.array([[1], [1], [-1]])
     updates = rng.integers(0, 2, (3, 3)).astype(bool)
     cases: list[Case] = [(ScatterND(r), (x, rows, updates)) for r in ("none", "add", "mul", "max", "min")]
-    check([*cases, (TopK(0, True, True, 2), (x,)), (GatherND(), (x, rows))])
+    check([*cases, (TopK(0, largest=True, ordered=True, k=2), (x,)), (GatherND(), (x, rows))])
     assert TensorType(BOOL, x.shape).dtype == BOOL
 
 
@@ -237,9 +237,9 @@ def test_sizes_that_are_known_only_in_a_run() -> None:
         [
             rows,
             b(Range((n * 2, 3, -2), I32)),
-            b(ConstantOfShape(True, BOOL, (n, 2))),
+            b(ConstantOfShape(value=True, dtype=BOOL, shape=(n, 2))),
             b(EyeLike(1, I64), x),
-            b(Trilu(False, 0), x),
+            b(Trilu(upper=False, k=0), x),
             b(CumSum(0), x),
             b(ArgMax(0), x),
             b(OneHot(-1, n), rows, b.const(np.array([2.0, 3.0], np.float32))),

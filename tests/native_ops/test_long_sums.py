@@ -36,7 +36,9 @@ def test_errors_of_long_sums_are_small(
 ) -> None:
     module = Module()
     b, (x,) = new_main_graph(module, [("x", tensor(F32, *dims))])
-    module.main.set_outputs([b(ReduceMean(tuple(axes), False), x), b(ReduceSumSquare(tuple(axes), False), x)])
+    module.main.set_outputs(
+        [b(ReduceMean(tuple(axes), keepdims=False), x), b(ReduceSumSquare(tuple(axes), keepdims=False), x)]
+    )
     data = (np.random.default_rng(0).random(sizes) * 0.1 + 0.3).astype(np.float32)
     mean, squares = gw.compile(module)(data)
     exact = data.astype(np.float64)

@@ -141,7 +141,7 @@ def test_the_number_of_the_run_and_rows_of_inputs() -> None:
     ]
     inner = body(nodes, [NUMBER, GOES_ON, info("h", (3,))], ["go", "g", "z", "before"])
     loop = node("Loop", "T yes h0", "y ys hs", body=inner)
-    constants = [const("T", 5, np.int64), const("yes", True, bool), const("w", [2.0, 3.0, 4.0])]
+    constants = [const("T", 5, np.int64), const("yes", value=True, dtype=bool), const("w", [2.0, 3.0, 4.0])]
     proto = model([loop], [info("h0", (3,)), info("x", (5, 3))], ["y", "ys", "hs"], constants)
     made = compare(proto, {"h0": normal(3), "x": normal(5, 3)})
     assert copies_in_loops(made) <= 1  # of h: a kernel of several results makes none in place

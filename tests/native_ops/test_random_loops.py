@@ -160,7 +160,7 @@ SIZES = (0, 1, 7, 20011)
 def test_random_loops_equal_numpy(loop: RandomLoop, width: int | str) -> None:
     names = [*loop.last, *loop.scanned]
     constants = [const(f"T{trips}", trips, np.int64) for trips in (0, 1, 2, 3, 7)]
-    constants += [const("yes", True, bool), const("three", 3.0)]
+    constants += [const("yes", value=True, dtype=bool), const("three", 3.0)]
     constants += [const("zero1", [0], np.int64), const("one1", [1], np.int64)]
     compiled = native(model([loop.node()], [info("x", (width,)), info("z", (width,))], names, constants))
     for size in SIZES if width == "n" else (int(width),):

@@ -104,7 +104,10 @@ def compare(
 def refused(op_type: str, feeds: Feed, outputs: Sequence[str] = ("y",), **attributes: Any) -> str:
     """The message with which the node is refused."""
     with pytest.raises(ModelError) as caught:
-        gw.compile(one_node(op_type, feeds, attributes, outputs, DOMAIN, False, ()), options=REFERENCE)
+        gw.compile(
+            one_node(op_type, feeds, attributes, outputs, DOMAIN, symbolic=False, constants=()),
+            options=REFERENCE,
+        )
     return str(caught.value)
 
 

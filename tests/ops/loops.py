@@ -103,7 +103,7 @@ def accumulating(trips: int | str | None, shape: Any, step: str = "Add", *, cond
     trip = [] if trips is None or isinstance(trips, str) else [const("T", trips, np.asarray(trips).dtype)]
     loop = node("Loop", f"{'_' if trips is None else 'T'} yes h0", "y ys", body=inner)
     inputs = [info("h0", shape), info("x", shape), *[info("T", (), np.int64)] * isinstance(trips, str)]
-    return model([loop], inputs, ["y", "ys"], [*trip, const("yes", True, bool)])
+    return model([loop], inputs, ["y", "ys"], [*trip, const("yes", value=True, dtype=bool)])
 
 
 def growing() -> Any:

@@ -78,7 +78,7 @@ def test_fused_matmul_under_its_old_name() -> None:
 def test_a_node_of_unknown_rank_is_imported_at_the_first_feed() -> None:
     """The node is imported again at the first feed."""
     operands = [normal(3, 4), normal(3, 5)]
-    model = one_node("FusedMatMul", operands, {"transA": 1}, ("y",), DOMAIN, False, ())
+    model = one_node("FusedMatMul", operands, {"transA": 1}, ("y",), DOMAIN, symbolic=False, constants=())
     model.graph.input[1].type.tensor_type.ClearField("shape")
     feeds = dict(zip((value.name for value in model.graph.input), operands, strict=True))
     (actual,) = gw.compile(model, options=REFERENCE).run(feeds).values()
@@ -178,7 +178,9 @@ def test_skip_simplified_layer_normalization_equals_onnx_runtime(outputs: Sequen
 def test_an_output_that_is_not_computed_may_have_a_name_that_nothing_reads() -> None:
     feeds = [normal(2, 5, 24), normal(2, 5, 24), normal(24)]
     outputs = ("y", "mean", "deviation", "sum")
-    model = one_node("SkipSimplifiedLayerNormalization", feeds, {}, outputs, DOMAIN, False, ())
+    model = one_node(
+        "SkipSimplifiedLayerNormalization", feeds, {}, outputs, DOMAIN, symbolic=False, constants=()
+    )
     with pytest.raises(ModelError, match="does not compute its output 1"):
         gw.compile(model, options=REFERENCE)
     (mean,) = (each for each in model.graph.output if each.name == "mean")

@@ -46,7 +46,7 @@ def test_rotary_embedding_equals_onnx_runtime(interleaved: int, first: bool) -> 
 def test_rotary_embeddings_with_tables_of_a_dynamic_size() -> None:
     """The size of a head is that of the tables."""
     feeds = [normal(2, 5, 24), rng.integers(0, 9, (2, 5)), normal(9, 4), normal(9, 4)]
-    model = one_node("RotaryEmbedding", feeds, {}, ("y",), DOMAIN, False, ())
+    model = one_node("RotaryEmbedding", feeds, {}, ("y",), DOMAIN, symbolic=False, constants=())
     for value in model.graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             dim.dim_param = f"{value.name}_{axis}"
@@ -89,7 +89,9 @@ def test_attention_of_symbolic_sizes() -> None:
 def test_a_mask_of_lengths_has_one_for_each_sequence_of_a_symbolic_batch() -> None:
     feeds = [normal(2, 5, 12), normal(12, 24), normal(24)]
     compare("Attention", [*feeds, ENDS], symbolic=True, num_heads=2)
-    model = one_node("Attention", [*feeds, ENDS_AND_STARTS], {"num_heads": 2}, ("y",), DOMAIN, True, ())
+    model = one_node(
+        "Attention", [*feeds, ENDS_AND_STARTS], {"num_heads": 2}, ("y",), DOMAIN, symbolic=True, constants=()
+    )
     with pytest.raises(FeedError, match="axis 0 of 'x0' must be 4, but is 2"):
         gw.compile(model, options=REFERENCE)(*feeds, ENDS_AND_STARTS)
 
@@ -143,10 +145,13 @@ def test_multi_head_attention_of_packed_operands() -> None:
     apart = [x.reshape(2, 5, 12) for x in (q, k, v)]
     names = {"x0": apart[0], "x1": apart[1], "x2": apart[2]}
     (expected,) = by_runtime(
-        one_node("MultiHeadAttention", apart, {"num_heads": 3}, ("y",), DOMAIN, False, ()), names
+        one_node("MultiHeadAttention", apart, {"num_heads": 3}, ("y",), DOMAIN, symbolic=False, constants=()),
+        names,
     )
     for feeds in ([np.stack([q, k, v], 3)], [apart[0], np.stack([k, v], 3)]):
-        model = one_node("MultiHeadAttention", feeds, {"num_heads": 3}, ("y",), DOMAIN, False, ())
+        model = one_node(
+            "MultiHeadAttention", feeds, {"num_heads": 3}, ("y",), DOMAIN, symbolic=False, constants=()
+        )
         (found,) = gw.compile(model, options=COMPILED)(*feeds)
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
@@ -260,7 +265,15 @@ def test_grouped_attention_with_normalized_queries_and_keys(epsilons: dict[str, 
     plain = [normalized(feeds[0], weights[0]), normalized(feeds[1], weights[1]), *feeds[2:]]
     results = paired("GroupQueryAttention", plain, ("y",), constants=(TOTAL,), **GROUPS)
     normed = [*feeds, *[None] * 7, *weights]
-    model = one_node("GroupQueryAttention", normed, {**GROUPS, **epsilons}, ("y",), DOMAIN, False, (TOTAL,))
+    model = one_node(
+        "GroupQueryAttention",
+        normed,
+        {**GROUPS, **epsilons},
+        ("y",),
+        DOMAIN,
+        symbolic=False,
+        constants=(TOTAL,),
+    )
     found = gw.compile(model, options=COMPILED)(
         *(f for k, f in enumerate(normed) if f is not None and k != 6)
     )

@@ -90,7 +90,7 @@ def test_caches_as_long_as_the_window(
     feeds = [*feeds_of(batch, past, capacity, new, bits), *tables(32, 8)]
     attributes: dict[str, Any] = {"local_window_size": window, "sliding_window_cache": 1, "do_rotary": 1}
     if bits:
-        scales, kinds = quantization(bits, False)
+        scales, kinds = quantization(bits, per_channel=False)
         feeds, attributes = [*feeds, None, None, None, *scales], {**attributes, **kinds}
     lengths = feeds[5]
     assert lengths is not None

@@ -72,7 +72,9 @@ def test_packed_operands_are_those_of_three_inputs() -> None:
     results = []
     for form in (given, [packed, None, None, *given[3:]]):
         attributes = {"num_heads": HEADS, "past_present_share_buffer": 1}
-        model = one_node("DecoderMaskedMultiHeadAttention", form, attributes, OUTPUTS, DOMAIN, False, ())
+        model = one_node(
+            "DecoderMaskedMultiHeadAttention", form, attributes, OUTPUTS, DOMAIN, symbolic=False, constants=()
+        )
         named = {f"x{k}": a for k, a in enumerate(form) if a is not None}
         results.append(list(gw.compile(model, options=REFERENCE).run(named).values()))
     for a, b in zip(*results, strict=True):

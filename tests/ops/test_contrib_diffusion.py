@@ -20,7 +20,7 @@ def check(
     op_type: str, feeds: Feed, expected: Sequence[Array], *, tolerance: float = 1e-4, **attributes: Any
 ) -> None:
     outputs = [f"y{k}" for k in range(len(expected))]
-    model = one_node(op_type, feeds, attributes, outputs, DOMAIN, True, ())
+    model = one_node(op_type, feeds, attributes, outputs, DOMAIN, symbolic=True, constants=())
     given = {f"x{k}": feed for k, feed in enumerate(feeds) if feed is not None}
     for options in (REFERENCE, COMPILED):
         results = gw.compile(model, options=options).run(given).values()
@@ -86,7 +86,7 @@ def test_channels_last_convolution_equals_that_of_the_transposed_image(fused: bo
     feeds = [x.transpose(0, 3, 1, 2), w, bias]
     if fused:
         feeds, given = [*feeds, residual.transpose(0, 3, 1, 2)], {**given, "activation": "Relu"}
-    plain = one_node("FusedConv", feeds, given, ("y",), DOMAIN, False, ())
+    plain = one_node("FusedConv", feeds, given, ("y",), DOMAIN, symbolic=False, constants=())
     (expected,) = by_runtime(plain, {f"x{k}": np.ascontiguousarray(feed) for k, feed in enumerate(feeds)})
     stored = w if fused else w.transpose(0, 2, 3, 1)
     operands = [x, stored, bias, *([residual] if fused else [])]

@@ -43,7 +43,7 @@ def test_swiglu_equals_its_formula(parts: int, limit: float, beta: float) -> Non
     gate, linear = normal(2, 3, 5), normal(2, 3, 5)
     feeds = [gate, linear] if parts == 2 else [np.concatenate([gate, linear], -1)]
     given = {"limit": limit, "activation_beta": beta, "activation_alpha": 1.7}
-    model = one_node("SwiGLU", feeds, given, ("y",), DOMAIN, False, ())
+    model = one_node("SwiGLU", feeds, given, ("y",), DOMAIN, symbolic=False, constants=())
     (found,) = gw.compile(model, options=REFERENCE).run({f"x{k}": a for k, a in enumerate(feeds)}).values()
     bound = limit or np.inf
     g, x = np.minimum(gate, bound), np.clip(linear, -bound, bound)
@@ -74,10 +74,12 @@ def test_4_bit_weights_of_bitsandbytes(n: int, k: int, block: int, kind: int) ->
         "MatMulBnb4", [normal(2, 3, k), *packed], constants=(1, 2), symbolic=True, tolerance=1e-4, **given
     )
     identity = np.eye(k, dtype=np.float32)
-    model = one_node("MatMulBnb4", [identity, *packed], given, ("y",), DOMAIN, False, (1, 2))
+    model = one_node(
+        "MatMulBnb4", [identity, *packed], given, ("y",), DOMAIN, symbolic=False, constants=(1, 2)
+    )
     w = by_runtime(model, {"x0": identity})[0].T
     x, given = normal(2, n), {**given, "transB": 0}  # for which ONNX Runtime reads other memory
-    backward = one_node("MatMulBnb4", [x, *packed], given, ("y",), DOMAIN, False, (1, 2))
+    backward = one_node("MatMulBnb4", [x, *packed], given, ("y",), DOMAIN, symbolic=False, constants=(1, 2))
     (found,) = gw.compile(backward, options=REFERENCE).run({"x0": x}).values()
     np.testing.assert_allclose(found, x @ w, rtol=1e-4, atol=1e-4)
 

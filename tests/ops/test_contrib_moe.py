@@ -76,7 +76,7 @@ def check(
 
 
 def runtime(op_type: str, feeds: Sequence[Array | None], **attributes: Any) -> Array:
-    model = one_node(op_type, feeds, attributes, ("y",), "com.microsoft", True, WEIGHTS)
+    model = one_node(op_type, feeds, attributes, ("y",), "com.microsoft", symbolic=True, constants=WEIGHTS)
     given = {f"x{k}": feed for k, feed in enumerate(feeds) if feed is not None and k not in WEIGHTS}
     return by_runtime(model, given)[0]
 
@@ -112,7 +112,7 @@ def test_layer_3_multiplies_the_activation(activation: str) -> None:
         hidden = act(row @ w1[e].T + b1[e]) * (row @ w3[e].T + b3[e])
         return np.asarray(hidden @ w2[e].T + b2[e])
 
-    check("MoE", feeds, mixed(x, routed(logits, False), network), k=K, activation_type=activation)
+    check("MoE", feeds, mixed(x, routed(logits, normalize=False), network), k=K, activation_type=activation)
 
 
 @pytest.mark.parametrize("fusion", [0, 1, 2])
@@ -132,7 +132,7 @@ def test_swiglu_equals_its_formula_for_each_place_of_layer_3(fusion: int) -> Non
             gate, linear = first, row @ third[0][e].T + third[1][e]
         return np.asarray(swiglu(gate, linear, alpha, beta, limit) @ w2[e].T + b2[e])
 
-    expected = mixed(x, routed(logits, True), network)
+    expected = mixed(x, routed(logits, normalize=True), network)
     given = {
         "k": K, "activation_type": "swiglu", "swiglu_fusion": fusion, "normalize_routing_weights": 1,
         "activation_alpha": alpha, "activation_beta": beta, "swiglu_limit": limit,
@@ -156,7 +156,7 @@ def test_the_limit_after_the_activation_and_geglu() -> None:
         first = row @ w1[e].T + b1[e]
         return np.asarray(ACTIVATIONS["gelu"](first[:INNER]) * first[INNER:] @ w2[e].T + b2[e])
 
-    routes = routed(logits, False)
+    routes = routed(logits, normalize=False)
     check(
         "MoE", feeds, mixed(x, routes, limited), k=K, activation_type="swiglu", swiglu_fusion=1,
         swiglu_limit=0.5, swiglu_limit_after_activation=1,
@@ -191,7 +191,9 @@ def test_f16_is_computed_in_f32() -> None:
     feeds = [a.astype(np.float16) for a in parts(2)]
     x, logits, w1, b1, w2, b2 = (a.astype(np.float32) for a in feeds)
     expected = mixed(
-        x, routed(logits, True), lambda e, row: np.maximum(row @ w1[e].T + b1[e], 0) @ w2[e].T + b2[e]
+        x,
+        routed(logits, normalize=True),
+        lambda e, row: np.maximum(row @ w1[e].T + b1[e], 0) @ w2[e].T + b2[e],
     )
     given = {"k": K, "normalize_routing_weights": 1}
     check("MoE", feeds, expected.astype(np.float16), tolerance=2e-3, **given)
@@ -205,7 +207,7 @@ def packed(codes: Array, bits: int) -> Array:
     return np.asarray(sum(padded[..., k::count] << np.uint8(bits * k) for k in range(count)), np.uint8)
 
 
-def quantized(bits: int, block: int, has_zeros: bool, *shape: int) -> tuple[list[Array | None], Array]:
+def quantized(bits: int, block: int, *shape: int, has_zeros: bool) -> tuple[list[Array | None], Array]:
     """Packed codes, scales and packed zero points of weights [experts, N, K], and the weights."""
     codes = rng.integers(0, 2**bits, (EXPERTS, *shape)).astype(np.uint8)
     size = (*codes.shape[:2], shape[1] // block) if block else codes.shape[:2]
@@ -221,8 +223,8 @@ def quantized(bits: int, block: int, has_zeros: bool, *shape: int) -> tuple[list
 def test_quantized_weights_equal_the_formula_on_dequantized_ones(
     bits: int, block: int, has_zeros: bool
 ) -> None:
-    (codes1, scales1, zeros1), w1 = quantized(bits, block, has_zeros, 2 * INNER, HIDDEN)
-    (codes2, scales2, zeros2), w2 = quantized(bits, block, has_zeros, HIDDEN, INNER)
+    (codes1, scales1, zeros1), w1 = quantized(bits, block, 2 * INNER, HIDDEN, has_zeros=has_zeros)
+    (codes2, scales2, zeros2), w2 = quantized(bits, block, HIDDEN, INNER, has_zeros=has_zeros)
     x, logits, _, b1, _, b2 = parts(2, 2 * INNER)
     feeds = [x, logits, codes1, scales1, b1, codes2, scales2, b2, None, None, None, zeros1, zeros2]
 
@@ -234,7 +236,7 @@ def test_quantized_weights_equal_the_formula_on_dequantized_ones(
         "k": K, "activation_type": "swiglu", "swiglu_fusion": 1, "normalize_routing_weights": 1,
         "expert_weight_bits": bits, **({"block_size": block} if block else {}),
     }  # fmt: skip
-    expected = mixed(x, routed(logits, True), network)
+    expected = mixed(x, routed(logits, normalize=True), network)
     if (bits, block) != (8, 16):  # there, ONNX Runtime quantizes the activations
         np.testing.assert_allclose(runtime("QMoE", feeds, **given), expected, rtol=1e-4, atol=1e-4)
     check("QMoE", feeds, expected, **given)
@@ -242,14 +244,14 @@ def test_quantized_weights_equal_the_formula_on_dequantized_ones(
 
 def test_weights_of_the_router_and_mixed_widths() -> None:
     """Other numbers than the logits weigh the experts; layers 1 and 3 have 4 bits, and layer 2 has 8."""
-    (codes1, scales1, _), w1 = quantized(4, 0, False, INNER, HIDDEN)
-    (codes2, scales2, _), w2 = quantized(8, 0, False, HIDDEN, INNER)
-    (codes3, scales3, _), w3 = quantized(4, 0, False, INNER, HIDDEN)
+    (codes1, scales1, _), w1 = quantized(4, 0, INNER, HIDDEN, has_zeros=False)
+    (codes2, scales2, _), w2 = quantized(8, 0, HIDDEN, INNER, has_zeros=False)
+    (codes3, scales3, _), w3 = quantized(4, 0, INNER, HIDDEN, has_zeros=False)
     x, logits = parts(2)[:2]
     weights = rng.random((TOKENS, EXPERTS)).astype(np.float32)
     expected = mixed(
         x,
-        routed(logits, True, weights),
+        routed(logits, normalize=True, weights=weights),
         lambda e, row: (ACTIVATIONS["silu"](row @ w1[e].T) * (row @ w3[e].T)) @ w2[e].T,
     )
     feeds = [x, logits, codes1, scales1, None, codes2, scales2, None, codes3, scales3, None]

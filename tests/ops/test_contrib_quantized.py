@@ -141,7 +141,9 @@ def test_level_4_rounds_rows_to_bytes(rows: int) -> None:
     a = rng.standard_normal((rows, k)).astype(np.float32)
     packed, scales = codes(n, k // block, block // 2), np.full(n * k // block, 0.125, np.float32)
     attributes = {"K": k, "N": n, "bits": 4, "block_size": block, "accuracy_level": 4}
-    model = one_node("MatMulNBits", [a, packed, scales], attributes, ("y",), DOMAIN, False, (1, 2))
+    model = one_node(
+        "MatMulNBits", [a, packed, scales], attributes, ("y",), DOMAIN, symbolic=False, constants=(1, 2)
+    )
     low, high = packed & 15, packed >> 4
     weights = (np.stack([low, high], -1).reshape(n, k).astype(np.float64) - 8) / 8
     largest = np.abs(a).reshape(rows, k // block, block).max(-1)

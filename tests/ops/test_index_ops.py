@@ -266,6 +266,6 @@ def test_a_vector_of_dynamic_size_may_be_used_as_a_scalar() -> None:
 def test_strings_are_filled_with_empty_ones() -> None:
     """Empty strings are the counterpart of 0."""
     x = np.array([["a", "b"], ["c", "d"]], object)
-    assert evaluate(Trilu(False, 0), [x])[0].tolist() == [["a", ""], ["c", "d"]]
-    assert evaluate(Trilu(True, -1), [x])[0].tolist() == [["a", "b"], ["c", "d"]]
+    assert evaluate(Trilu(upper=False, k=0), [x])[0].tolist() == [["a", ""], ["c", "d"]]
+    assert evaluate(Trilu(upper=True, k=-1), [x])[0].tolist() == [["a", "b"], ["c", "d"]]
     assert evaluate(Pad((0, 1, 0, 0)), [x])[0].tolist() == [["", "a", "b"], ["", "c", "d"]]

@@ -228,7 +228,7 @@ def test_a_body_reads_outer_values_and_the_iteration_number() -> None:
     inner = body(nodes, [NUMBER, GOES_ON, info("h", (3,))], ["go", "g", "z"])
     loop = node("Loop", "T yes h0", "y ys", body=inner)
     inputs = [info("h0", (3,)), info("x", (5, 3))]
-    constants = [const("T", 5, np.int64), const("yes", True, bool), const("w", [2.0, 3.0, 4.0])]
+    constants = [const("T", 5, np.int64), const("yes", value=True, dtype=bool), const("w", [2.0, 3.0, 4.0])]
     h, x = normal(3), normal(5, 3)
     y, ys = compare(model([loop], inputs, ["y", "ys"], constants), {"h0": h, "x": x})
     rows = x * np.float32([2, 3, 4]) + np.arange(5, dtype=np.float32)[:, None]
@@ -339,11 +339,11 @@ def renamed(*outputs: str) -> Any:
 
 BAD = {
     "no body": (
-        changed(accumulating(3, (2,)), lambda n: n.ClearField("attribute"), False),
+        changed(accumulating(3, (2,)), lambda n: n.ClearField("attribute"), inner=False),
         "'body' is missing",
     ),
     "a start too many": (
-        changed(accumulating(3, (2,)), lambda n: n.input.append("x"), False),
+        changed(accumulating(3, (2,)), lambda n: n.input.append("x"), inner=False),
         "receives 4 inputs",
     ),
     "a body's input too many": (

@@ -76,7 +76,7 @@ EMPTY = {ReduceSum: 0, ReduceProd: 1, ReduceMax: -INF, ReduceMin: INF, ReduceSum
 
 @pytest.mark.parametrize("cls", EMPTY)
 def test_reductions_over_nothing(cls: Any) -> None:
-    (actual,) = run_reference(cls((0,), False), [np.zeros((0, 2), np.float32)])
+    (actual,) = run_reference(cls((0,), keepdims=False), [np.zeros((0, 2), np.float32)])
     np.testing.assert_array_equal(actual, np.full(2, EMPTY[cls], np.float32))
 
 
@@ -95,7 +95,7 @@ def test_log_sum_exp_does_not_overflow() -> None:
     (actual,) = run_reference(ReduceLogSumExp(), [np.array([1000.0, 1000.0], np.float32)])
     np.testing.assert_allclose(actual, [1000 + math.log(2)], rtol=1e-6)
     rows = np.array([[INF, 1.0], [-INF, -INF], [-INF, 2.0]], np.float32)
-    assert run_reference(ReduceLogSumExp((1,), False), [rows])[0].tolist() == [INF, -INF, 2.0]
+    assert run_reference(ReduceLogSumExp((1,), keepdims=False), [rows])[0].tolist() == [INF, -INF, 2.0]
 
 
 def test_16_bit_floats_are_summed_in_f32() -> None:
@@ -114,7 +114,7 @@ def test_integer_means_truncate() -> None:
 @pytest.mark.parametrize("dtype", [F32, F64, I32])
 def test_folds_are_their_combiner_between_prepare_and_finish(cls: Any, dtype: Any) -> None:
     x = np.random.default_rng(3).uniform(1, 5, 6).astype(dtype.numpy)
-    made: Fold = cls(None, False)
+    made: Fold = cls(None, keepdims=False)
     combine = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[made.combiner]
     acc = np.asarray(made.identity(dtype), dtype.numpy)
     for element in x:
@@ -128,7 +128,11 @@ def test_folds_are_their_combiner_between_prepare_and_finish(cls: Any, dtype: An
 def test_products_of_sizes_are_known() -> None:
     n = symbol("N")
     fact = Fact(tensor(I64, 3), (n, 4, 5))
-    for op, expected in ((ReduceProd(), 20 * n), (ReduceSum(), n + 9), (ReduceProd(None, False), 20 * n)):
+    for op, expected in (
+        (ReduceProd(), 20 * n),
+        (ReduceSum(), n + 9),
+        (ReduceProd(None, keepdims=False), 20 * n),
+    ):
         assert infer_outputs(op, [fact], SymbolTable(), "node")[0].elements == (expected,)
     assert infer_outputs(ReduceSumSquare(), [fact], SymbolTable(), "node")[0].elements is None
 
@@ -147,7 +151,7 @@ def test_reductions_over_computed_axes_have_unknown_rank() -> None:
 )
 def test_arg_reductions_break_ties(cls: Any, last: bool, expected: int) -> None:
     x = np.array([1, 5, 1, 5], np.float32)
-    assert run_reference(cls(0, False, last), [x])[0].tolist() == expected
+    assert run_reference(cls(0, keepdims=False, last=last), [x])[0].tolist() == expected
 
 
 @settings(deadline=None, max_examples=40)
@@ -196,5 +200,5 @@ def test_hardmax_takes_the_first() -> None:
 @pytest.mark.parametrize("dtype", [BOOL, U8])
 def test_extremes_take_small_dtypes(dtype: Any) -> None:
     x = np.array([[1, 0], [1, 1]], dtype.numpy)
-    assert run_reference(ReduceMax((1,), False), [x])[0].tolist() == [1, 1]
-    assert run_reference(ReduceMin((1,), False), [x])[0].tolist() == [0, 1]
+    assert run_reference(ReduceMax((1,), keepdims=False), [x])[0].tolist() == [1, 1]
+    assert run_reference(ReduceMin((1,), keepdims=False), [x])[0].tolist() == [0, 1]

@@ -249,7 +249,7 @@ def test_integers_are_rounded_and_saturated(dtype: Any, attributes: dict[str, An
     """A cubic sum of extreme integers leaves their range, in which it wrapped around."""
     info, target = np.iinfo(dtype), sizes(1, 2, 13, 4)
     x = RNG.choice([info.min, info.min + 5, info.max // 2, info.max], (1, 2, 8, 6)).astype(dtype)
-    evaluator = ReferenceEvaluator(_sized(np.float64, True, target, attributes))
+    evaluator = ReferenceEvaluator(_sized(np.float64, constant=True, target=target, attributes=attributes))
     (exact,) = evaluator.run(None, {"x": x.astype(np.float64)})
     model = gw.compile(_sized(dtype, constant, target, attributes))
     (found,) = model(x) if constant else model(x, target)

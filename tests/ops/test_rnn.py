@@ -41,7 +41,7 @@ def test_states_are_those_of_onnx_runtime(op_type: str, direction: str, full: bo
 
 @pytest.mark.parametrize("op_type", GATES)
 def test_clip_and_activations(op_type: str) -> None:
-    inputs = operands(op_type, 1, True)
+    inputs = operands(op_type, 1, full=True)
     names = ["HardSigmoid", "LeakyRelu", "Softsign"][3 - {"LSTM": 3, "GRU": 2, "RNN": 1}[op_type] :]
     attributes: dict[str, Any] = {"hidden_size": H, "activations": names, "clip": 0.3}
     if op_type == "LSTM":
@@ -50,16 +50,16 @@ def test_clip_and_activations(op_type: str) -> None:
 
 
 def test_a_gru_that_is_linear_before_reset() -> None:
-    compare("GRU", operands("GRU", 1, True), {"hidden_size": H, "linear_before_reset": 1}, 14, 2)
+    compare("GRU", operands("GRU", 1, full=True), {"hidden_size": H, "linear_before_reset": 1}, 14, 2)
 
 
 def test_an_lstm_with_coupled_gates() -> None:
-    compare("LSTM", operands("LSTM", 1, False), {"hidden_size": H, "input_forget": 1}, 14, 3)
+    compare("LSTM", operands("LSTM", 1, full=False), {"hidden_size": H, "input_forget": 1}, 14, 3)
 
 
 @pytest.mark.parametrize("op_type", GATES)
 def test_batch_first_is_the_transpose(op_type: str) -> None:
-    inputs = operands(op_type, 1, False)
+    inputs = operands(op_type, 1, full=False)
     every, last, *_ = imported(op_type, inputs, {"hidden_size": H}, 14, 2)
     inputs[0] = inputs[0].swapaxes(0, 1)
     every_first, last_first, *_ = imported(op_type, inputs, {"hidden_size": H, "layout": 1}, 14, 2)
@@ -71,7 +71,7 @@ def test_batch_first_is_the_transpose(op_type: str) -> None:
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_a_sequence_of_length_0_keeps_its_initial_state(op_type: str, direction: str) -> None:
     """ONNX Runtime returns zeros as its last state; the other sequences are equal."""
-    inputs = operands(op_type, 2 if direction == "bidirectional" else 1, True)
+    inputs = operands(op_type, 2 if direction == "bidirectional" else 1, full=True)
     attributes = {"hidden_size": H, "direction": direction}
     alone = imported(op_type, inputs, attributes, 14, 2)
     inputs[4] = np.array([5, 0, 4], np.int32)

@@ -151,13 +151,15 @@ def test_shapes_of_results_follow_symbolic_sizes() -> None:
     assert b(DFT(), x).type == tensor(F32, n, t, 2)
     assert b(DFT(onesided=True), x).type == tensor(F32, n, floordiv(t, 2) + 1, 2)
     assert b(DFT(length=n), x).type == tensor(F32, n, n, 2)
-    assert b(STFT(True, 160), x, window).type == tensor(F32, n, floordiv(t - 400, 160) + 1, 201, 2)
+    assert b(STFT(onesided=True, step=160), x, window).type == tensor(
+        F32, n, floordiv(t - 400, 160) + 1, 201, 2
+    )
 
 
 def test_stft_is_transforms_of_frames() -> None:
     t, module = symbol("T"), Module()
     b, (x, window) = new_main_graph(module, [("x", tensor(F32, 2, t, 1)), ("window", tensor(F32, 6))])
-    made = STFT(True, 2).decompose(b, x, window)
+    made = STFT(onesided=True, step=2).decompose(b, x, window)
     assert made is not None and made.type == tensor(F32, 2, floordiv(t - 6, 2) + 1, 4, 2)
     assert any(isinstance(node.op, DFT) for node in b.graph)
     b.graph.set_outputs([made])

@@ -402,7 +402,7 @@ def forest(rng: np.random.Generator, trees: int, targets: int, modes: tuple[int,
     splits = rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], count).astype(np.float32)
     members: list[float] = []
     for _ in range(int((kinds == 6).sum())):
-        members += [*rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], int(rng.integers(1, 4)), False), np.nan]
+        members += [*rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], int(rng.integers(1, 4)), replace=False), np.nan]
     weights = rng.normal(size=len(leaves)).astype(np.float32)
     attributes = {
         "n_targets": targets, "tree_roots": roots, "nodes_splits": splits, "nodes_modes": kinds,

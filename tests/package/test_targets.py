@@ -194,7 +194,7 @@ def test_any_pack_follows_from_any_other(data: st.DataObject) -> None:
         order = tuple(data.draw(st.permutations(range(len(view)))))
         axes = data.draw(st.lists(st.sampled_from(range(len(view))), unique=True, max_size=2))
         blocks = tuple((axis, data.draw(st.sampled_from([1, 2, 8, 16]))) for axis in axes)
-        layout = Layout(order, blocks, True)
+        layout = Layout(order, blocks, zero_padded=True)
         packed = pack(array.reshape(view), layout)
         weights = pack_weights({name: packed})
         return changed(weights, packings={name: Packing("source", view, layout)}), packed

@@ -144,7 +144,7 @@ class Grower:
     def reduced(self) -> None:
         x = self.pick()
         if x.type.rank:
-            self.add(self.b(ReduceMean((0,), True), self.b(Abs(), x)))
+            self.add(self.b(ReduceMean((0,), keepdims=True), self.b(Abs(), x)))
 
     def branch(self) -> None:
         if not self.depth:
@@ -187,7 +187,13 @@ class Grower:
         conditions = [build.const(np.array(self.draw(st.booleans())))] if conditional else []
         body.set_outputs([*conditions, *results, *rows])
         steering = [self.b.const(np.array(self.draw(st.booleans())))] if conditional else []
-        loop = Loop(len(starts), len(rows), False, conditional, self.draw(st.sampled_from((0, 1, 2, 4))))
+        loop = Loop(
+            len(starts),
+            len(rows),
+            counted=False,
+            conditional=conditional,
+            trips=self.draw(st.sampled_from((0, 1, 2, 4))),
+        )
         made = self.b.node(loop, *steering, *starts, *shared, regions=[body])
         for value in made.outputs[: len(starts)]:
             self.add(value)

@@ -67,7 +67,7 @@ def test_merging_branches_keeps_the_sum(
 
 
 def test_branches_of_a_block_become_one_convolution() -> None:
-    module = _module(((1, 0, 1), (3, 1, 1), (5, 2, 1), (3, 1, 1)), 1, 2, True)
+    module = _module(((1, 0, 1), (3, 1, 1), (5, 2, 1), (3, 1, 1)), 1, 2, with_image=True)
     assert module is not None
     run_passes(module, InferShapes())
     assert MERGE_CONV_BRANCHES.run(module, Record("merge"))

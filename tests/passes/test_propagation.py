@@ -152,7 +152,10 @@ class Arithmetic:
         if not self.size(i) or (op is ReduceProd and (self.multiplied or self.size(i) > 2)):
             return
         self.multiplied |= op is ReduceProd
-        self.add(self.b(op((0,), True), self.values[i]), lambda a: np.asarray(function(a[i], keepdims=True)))
+        self.add(
+            self.b(op((0,), keepdims=True), self.values[i]),
+            lambda a: np.asarray(function(a[i], keepdims=True)),
+        )
 
     def repeated(self) -> None:
         i = self.vector()

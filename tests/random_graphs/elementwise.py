@@ -81,12 +81,12 @@ class Elementwise(Values):
             return
         if self.random.random() < 0.2 and known.bound <= 4:
             powers = math.exp(known.bound)
-            self.add(self.b(Exp(), x), Known(powers, powers * known.error, False))
+            self.add(self.b(Exp(), x), Known(powers, powers * known.error, integral=False))
             return
         op, slope, bound = self.random.choice(SMOOTH)
         bound = known.bound + 1 if math.isinf(bound) else bound
         error = slope * known.error + EPSILON[x.type.dtype] * known.bound
-        self.add(self.b(op, x), Known(bound, error, False))
+        self.add(self.b(op, x), Known(bound, error, integral=False))
 
     def positive(self, x: Value) -> None:
         """Functions of ``|x| + 1``."""
@@ -96,7 +96,7 @@ class Elementwise(Values):
         above = self.b(Add(), self.b(Abs(), x), self.b.const(1.0, x.type.dtype))
         op = self.random.choice((Sqrt(), Log()))
         error = known.error + EPSILON[x.type.dtype] * (known.bound + 1)
-        self.add(self.b(op, above), Known(known.bound + 1, error, False))
+        self.add(self.b(op, above), Known(known.bound + 1, error, integral=False))
 
     def binary(self, x: Value) -> None:
         y, dtype = self.partner(x), x.type.dtype
@@ -122,7 +122,8 @@ class Elementwise(Values):
                 below = self.b(Add(), self.b(Abs(), y), self.b.const(1.0, dtype))
                 rounding = EPSILON[dtype] * (b.bound + 1) * a.bound
                 self.add(
-                    self.b(Div(), x, below), Known(a.bound, a.error + b.error * a.bound + rounding, False)
+                    self.b(Div(), x, below),
+                    Known(a.bound, a.error + b.error * a.bound + rounding, integral=False),
                 )
             case 5 if dtype.is_integer:
                 op = self.random.choice((Div(), Mod(), BitwiseXor()))

@@ -53,7 +53,9 @@ class Sums(Values):
         elif dtype.is_float and op is ReduceMean:
             if total <= EXACT[dtype]:
                 rounding = EPSILON[dtype] * known.bound
-                self.add(self.b(op(axes, keep), x), Known(known.bound, known.error + rounding, False))
+                self.add(
+                    self.b(op(axes, keep), x), Known(known.bound, known.error + rounding, integral=False)
+                )
         elif dtype.is_float and known.bound < 20 and known.bound**2 * count <= EXACT[dtype]:
             if op is ReduceL2 and known.error > 0:  # the root is steep near 0
                 return
@@ -61,7 +63,7 @@ class Sums(Values):
                 known.bound * math.sqrt(count) if op is ReduceL2 else known.bound + math.log(max(count, 1))
             )
             rounding = EPSILON[dtype] * (known.bound + count)
-            self.add(self.b(op(axes, keep), x), Known(bound, known.error + rounding, False))
+            self.add(self.b(op(axes, keep), x), Known(bound, known.error + rounding, integral=False))
 
     def softmax(self, x: Value) -> None:
         known, rank = self.known[x], len(x.type.dims)
@@ -70,10 +72,10 @@ class Sums(Values):
         axis = self.random.choice((-1, -1, self.random.randrange(rank)))
         error = 2 * known.error + EPSILON[x.type.dtype] * known.bound
         if self.random.random() < 0.7:
-            self.add(self.b(Softmax(axis), x), Known(1, error, False))
+            self.add(self.b(Softmax(axis), x), Known(1, error, integral=False))
         else:
             bound = 2 * known.bound + math.log(self.most(x.type.dims[axis]) + 1)
-            self.add(self.b(LogSoftmax(axis), x), Known(bound, error, False))
+            self.add(self.b(LogSoftmax(axis), x), Known(bound, error, integral=False))
 
     def normalized(self, x: Value) -> None:
         known, rank, dtype = self.known[x], len(x.type.dims), x.type.dtype
@@ -90,10 +92,10 @@ class Sums(Values):
         if self.random.random() < 0.6:
             self.add(
                 self.b(LayerNormalization(axis, 1.0), x, scale, self.constant(dtype, sizes, 2)),
-                Known(bound, error, False),
+                Known(bound, error, integral=False),
             )
         else:
-            self.add(self.b(RMSNormalization(axis, 1.0), x, scale), Known(bound, error, False))
+            self.add(self.b(RMSNormalization(axis, 1.0), x, scale), Known(bound, error, integral=False))
 
     def matmul(self, x: Value) -> None:
         dims = x.type.dims
@@ -104,7 +106,9 @@ class Sums(Values):
             and (len(v.type.dims) == 2 or v.type.dims[:-2] == dims[:-2])
         )  # fmt: skip
         if isinstance(dims[-1], int) and (other is None or self.random.random() < 0.6):
-            other = self.constant(x.type.dtype, (dims[-1], self.random.choice((1, 3, 8, 17, 33))), 2, False)
+            other = self.constant(
+                x.type.dtype, (dims[-1], self.random.choice((1, 3, 8, 17, 33))), 2, integral=False
+            )
         if other is None or self.most(product((*dims[:-1], other.type.dims[-1]))) > MOST_ELEMENTS:
             return
         self.contracted(self.b(MatMul(), x, other), self.known[x], self.known[other], self.most(dims[-1]))

@@ -81,7 +81,13 @@ class Wider(Grower):
         rows = [] if row is None or inner.elements(row) * 3 > MOST_ELEMENTS else [row]
         goes_on = [inner.b(LessOrEqual(), number, inner.b.const(1, I64))] if conditional else []
         body.set_outputs([*goes_on, *results, *rows])
-        op = Loop(len(starts), len(rows), False, conditional, self.random.choice((0, 1, 2, 3)))
+        op = Loop(
+            len(starts),
+            len(rows),
+            counted=False,
+            conditional=conditional,
+            trips=self.random.choice((0, 1, 2, 3)),
+        )
         first = [self.steering()] if conditional else []
         made = self.b.node(op, *first, *starts, *shared, regions=[body])
         knowns = [*(self.known[s] for s in starts), *(inner.known[v] for v in rows)]
@@ -108,7 +114,9 @@ class Wider(Grower):
         if not self.depth or index is None:
             return
         if index.type.dims:
-            index = cast("Value", self.b(ReduceMax(tuple(range(len(index.type.dims))), False), index))
+            index = cast(
+                "Value", self.b(ReduceMax(tuple(range(len(index.type.dims))), keepdims=False), index)
+            )
         operands = [x, *(v for v in (self.pick(),) if v is not None)]
         made = [self.region(f"choice{k}", operands) for k in range(3)]
         value = self.b(Choice(3, 1), index, *operands, regions=[region for region, _ in made])

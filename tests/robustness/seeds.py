@@ -157,7 +157,7 @@ def loops() -> bytes:
         tensor("zeros", np.zeros(4, np.float32)),
         tensor("trips", 3),
         tensor("few", 2),
-        tensor("yes", True),
+        tensor("yes", value=True),
         tensor("axes", [1]),
     ]
     return model(nodes, weights, [info("x", ["n", 4])])
@@ -195,7 +195,7 @@ def containers() -> bytes:
         tensor("last", -1),
         tensor("first", 0),
         tensor("one", 1),
-        tensor("yes", True),
+        tensor("yes", value=True),
         tensor("zero", np.float32(0)),
     ]
     return model(nodes, weights, [info("x", ["n", 6])])

@@ -24,11 +24,11 @@ def edges(*tasks: tuple[int, list[Access]]) -> list[tuple[int, ...]]:
 
 
 def read(buffer: int, part: int = 0) -> Access:
-    return Access(buffer, part, False)
+    return Access(buffer, part, writes=False)
 
 
 def write(buffer: int, part: int = 0) -> Access:
-    return Access(buffer, part, True)
+    return Access(buffer, part, writes=True)
 
 
 def test_reads_wait_for_writes_and_writes_for_both() -> None:

@@ -135,7 +135,10 @@ def test_options_that_do_not_go_together(package: Path) -> None:
     ],
 )
 def test_scopes_are_as_fine_as_colors_allow(names: list[str], scopes: list[str]) -> None:
-    buffers = [PlacedBuffer(k, "", (name,), False, 0, 64, 0, 0) for k, name in enumerate(names)]
+    buffers = [
+        PlacedBuffer(k, "", (name,), is_scratch=False, offset=0, bytes=64, first=0, last=0)
+        for k, name in enumerate(names)
+    ]
     assert list(scopes_of(buffers).values()) == scopes
 
 

@@ -24,7 +24,7 @@ from .support import graphwright, write_model
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     yield
-    console.set_verbosity(0, False)
+    console.set_verbosity(0, quiet=False)
 
 
 def test_the_default_is_notes_and_warnings(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

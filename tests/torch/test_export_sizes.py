@@ -111,7 +111,7 @@ DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
     ),
     "most frequent elements": lambda x: (
         torch.mode(x.round(), 3)[0],
-        x.round().gather(3, torch.mode(x.round(), 3, True)[1]),
+        x.round().gather(3, torch.mode(x.round(), 3, keepdim=True)[1]),
     ),
     "medians": lambda x: (
         x.median(2)[0],

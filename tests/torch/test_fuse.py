@@ -77,7 +77,7 @@ def test_kernels_of_an_exported_program(
 
 def test_a_saved_program_keeps_its_hints() -> None:
     data = io.BytesIO()
-    torch.export.save(exported(Chain("gate", None), False), data)
+    torch.export.save(exported(Chain("gate", None), strict=False), data)
     data.seek(0)
     assert kernels(gw.compile(torch.export.load(data))) == [{"sigmoid", "mul"}, {"exp", "add"}]
 
@@ -168,7 +168,7 @@ def test_invalid_groups_are_rejected(group: Any) -> None:
     with pytest.raises(ValueError, match="a group is a name"):
         gw.torch.fuse(group)
     module = Chain(None, None)
-    program = exported(module, False)
+    program = exported(module, strict=False)
     node = next(node for node in program.graph.nodes if node.op == "call_function")
     node.meta["custom"] = {"graphwright.fuse": group}
     if group is not None:

@@ -179,7 +179,7 @@ def test_the_first_call_from_eight_threads() -> None:
 def test_threads_that_change_parameters() -> None:
     """Each result belongs to the parameters before or after a change."""
     model = nn.Linear(4, 4, bias=False)
-    model.weight.requires_grad_(False).fill_(1)
+    model.weight.requires_grad_(requires_grad=False).fill_(1)
     run, x, wrong, stop = compiled(model), torch.ones(1, 4), [], threading.Event()
 
     def work() -> None:

@@ -62,7 +62,9 @@ def samples_of(operator: Any, dtype: torch.dtype, count: int | None = None) -> l
 
     They are those of its own ``sample_inputs``, which reads the source of every frame of the stack for each.
     """
-    return list(islice(_seeded(operator.sample_inputs_func(operator, "cpu", dtype, False)), count))
+    return list(
+        islice(_seeded(operator.sample_inputs_func(operator, "cpu", dtype, requires_grad=False)), count)
+    )
 
 
 def _seeded(samples: Iterable[Any]) -> Iterator[Any]:

@@ -78,7 +78,7 @@ def _node(
         model,
         feed,
         lambda theirs: (
-            not compared(single.ops, got, theirs, True)[0]
+            not compared(single.ops, got, theirs, rough=True)[0]
             or nearer(got[output], want[output], theirs[output])
         ),
     )

@@ -448,7 +448,7 @@ def resize(g: Draft, op: str) -> None:
     operand = (
         g.control(sizes_of(np.random.default_rng(0), (), {}))
         if fixed
-        else g.fresh("int64", [len(lead) + resized], sizes_of, True)
+        else g.fresh("int64", [len(lead) + resized], sizes_of, control=True)
     )
     empty = None if g.opset >= 13 else g.weight(np.zeros(0, np.float32))
     g.node(op, [x, empty, empty, operand], **attributes)
@@ -496,7 +496,7 @@ def roi_align(g: Draft, op: str) -> None:
     batch, rois = g.dim(1, 2, 3), g.dim()
     x = g.fresh("float32", [batch, g.dim(), *g.dims(2, 3, 4, 5)])
     regions = g.fresh("float32", [rois, 4], uniform(0, 5))
-    numbers = g.fresh("int64", [g.twin(rois)], places(g, batch, False), control=True)
+    numbers = g.fresh("int64", [g.twin(rois)], places(g, batch, negative=False), control=True)
     half = (
         {"coordinate_transformation_mode": g.pick("half_pixel", "output_half_pixel")} if g.opset >= 16 else {}
     )

@@ -82,7 +82,7 @@ INLINE: dict[str, tuple[Build, tuple[TensorType, ...]]] = {
         lambda b, x: b(Add(), b(MatMul(), x, weights(b, 16, 16)), x), (tensor(F32, 30, 16),)
     ),
     "Gemm with a transposed constant": (
-        lambda b, x: b(Relu(), b(Gemm(0.5, 2.0, False, True), x, weights(b, 40, 16), weights(b, 40))),
+        lambda b, x: b(Relu(), b(Gemm(0.5, 2.0, trans_b=True), x, weights(b, 40, 16), weights(b, 40))),
         (tensor(F32, N, 16),),
     ),
     "a row vector": (

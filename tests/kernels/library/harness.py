@@ -316,7 +316,7 @@ def _hooked(
     assert error == 0
     assert np.all(count == 1)
     if grid:
-        assert tuple(reach(kernel, args, grid, len(operands), True)[TILE : TILE + 3]) == shape
+        assert tuple(reach(kernel, args, grid, len(operands), hooked=True)[TILE : TILE + 3]) == shape
     return out.reshape(shape).copy()
 
 

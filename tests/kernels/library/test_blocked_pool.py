@@ -66,7 +66,7 @@ def test_pool_reduces_each_window(
 def test_nan_wins_and_the_sign_of_an_infinity_stays(isa: Isa) -> None:
     x = np.array([[1, np.nan, 2, -np.inf, -np.inf, np.inf, 3]], np.float32).reshape(1, 1, 1, 7)
     case = {"out": [1, 6], "kernel": [1, 2], "strides": [1, 1], "before": [0, 0], "after": [0, 0]}
-    result = run(isa, blocked_pool.MAX, x, {**case, "dilations": [1, 1]}, False, 0, "end")
+    result = run(isa, blocked_pool.MAX, x, {**case, "dilations": [1, 1]}, include=False, gap=0, side="end")
     np.testing.assert_array_equal(result.ravel(), [np.nan, np.nan, 2, -np.inf, np.inf, np.inf])
 
 

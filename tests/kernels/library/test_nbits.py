@@ -46,7 +46,7 @@ def test_matches_float64(
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("m", [1, 3, 9, 150])
 def test_hook_sees_the_tiles(isa: Isa, m: int, dynamic: bool) -> None:
-    product = Product(isa, m, 101, 130, 4, 32, "bytes", False, "end", dynamic)
+    product = Product(isa, m, 101, 130, 4, 32, "bytes", bias=False, side="end", dynamic=dynamic)
     found = product.hooked(1, m, 101)
     expected = 3 * product.run().reshape(found.shape) + 1
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-4)
@@ -57,7 +57,9 @@ def test_hook_sees_the_tiles(isa: Isa, m: int, dynamic: bool) -> None:
 @pytest.mark.parametrize("bits", nbits.WIDTHS)
 def test_equal_rows_have_equal_results(isa: Isa, bits: int, dynamic: bool) -> None:
     """The last row, which is alone in its group, has the bits of the others."""
-    product = Product(isa, nbits.group_rows(isa) + 1, 49, 200, bits, 32, "bytes", False, "end", dynamic)
+    product = Product(
+        isa, nbits.group_rows(isa) + 1, 49, 200, bits, 32, "bytes", bias=False, side="end", dynamic=dynamic
+    )
     product.operands[0][:] = product.operands[0][0]
     rows = product.run()
     assert all(row.tobytes() == rows[0].tobytes() for row in rows)
@@ -78,8 +80,8 @@ class Integers(Product):
 @pytest.mark.parametrize("bits", nbits_dynamic.WIDTHS)
 @pytest.mark.parametrize("m", [1, 4, 13])
 def test_numbers_that_are_bytes_stay_exact(isa: Isa, m: int, bits: int, block: int) -> None:
-    product = Integers(isa, m, 60, 300, bits, block, "bytes", True, "end", True)
-    exact = Integers(isa, m, 60, 300, bits, block, "bytes", True, "end", False)
+    product = Integers(isa, m, 60, 300, bits, block, "bytes", bias=True, side="end", dynamic=True)
+    exact = Integers(isa, m, 60, 300, bits, block, "bytes", bias=True, side="end", dynamic=False)
     product.bound = exact.bound
     product.assert_near(product.run())
 
@@ -88,7 +90,7 @@ def test_numbers_that_are_bytes_stay_exact(isa: Isa, m: int, bits: int, block: i
 @pytest.mark.parametrize("wrong", [np.inf, -np.inf, np.nan])
 def test_rows_next_to_one_with_infinity_keep_their_results(isa: Isa, wrong: float) -> None:
     """Tiles of rows with numbers that are not finite are multiplied in f32, whatever the chunks."""
-    product = Product(isa, 40, 60, 96, 4, 32, "bytes", True, "end", True)
+    product = Product(isa, 40, 60, 96, 4, 32, "bytes", bias=True, side="end", dynamic=True)
     finite, row = product.run(), 21
     product.operands[0][row, 5] = wrong
     found = product.run([(0, product.grid)])
@@ -103,7 +105,7 @@ def test_rows_next_to_one_with_infinity_keep_their_results(isa: Isa, wrong: floa
 
 @each_isa
 def test_zeros_and_the_smallest_numbers(isa: Isa) -> None:
-    product = Product(isa, 2, 20, 64, 4, 32, "bytes", False, "end", True)
+    product = Product(isa, 2, 20, 64, 4, 32, "bytes", bias=False, side="end", dynamic=True)
     product.operands[0][0] = 0
     product.operands[0][1] = 1e-44
     np.testing.assert_array_equal(product.run(), np.zeros((2, 20), np.float32))

@@ -114,13 +114,13 @@ def test_many_boxes_are_sorted_as_few_are(isa: Isa) -> None:
     scores[0, 1] = np.round(scores[0, 1], 1)
     scores[0, 2] = 0.5
     scores[0, 3] = 10 ** -(20 * scores[0, 3])
-    assert check(isa, boxes, scores, 20, 20, 0.5, None, False) == 80
-    assert check(isa, boxes, scores, 400, 400, 0.3, 0.01, False) > 400
+    assert check(isa, boxes, scores, 20, 20, 0.5, None, centered=False) == 80
+    assert check(isa, boxes, scores, 400, 400, 0.3, 0.01, centered=False) > 400
 
 
 @each_isa
 def test_more_boxes_than_32_bits_can_number_are_rejected(isa: Isa) -> None:
-    made = Choose(False, 1, 1, 2**32, 0)
+    made = Choose(centered=False, batches=1, classes=1, count=2**32, limit=0)
     operands = [np.zeros(1), np.zeros(1), None, None, None, np.zeros(1), np.zeros(1)]
     kernel = load(non_max_suppression, isa).gw_nms_choose
     assert call(kernel, operands, made.args, 1, 64, bare=False) == TOO_MANY_BOXES

@@ -107,7 +107,7 @@ def test_max_pool_indices_point_at_the_maxima(
         assert (
             call(kernel, [x, y, indices], args.args, args.grid, args.scratch_bytes(isa), chunks=chunks) == 0
         )
-    np.testing.assert_array_equal(y, expected_pool(x, axes, "max", False))
+    np.testing.assert_array_equal(y, expected_pool(x, axes, "max", count_include_pad=False))
     found = np.isfinite(y)
     assert (indices[~found] == -1).all()
     flat = x.transpose(0, 1, 4, 3, 2).reshape(-1) if column_major else x.reshape(-1)

@@ -100,7 +100,9 @@ def test_regions_that_are_no_regions(isa: Isa, points: int) -> None:
     bad = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e9, -1e9, 0.0]
     regions = np.array(list(product(bad, repeat=4)), np.float32)
     images = np.zeros(len(regions), np.int64)
-    y = run(isa, np.ones((1, 1, 5, 6), np.float32), regions, images, (2, 2), points, True, 1.0)
+    y = run(
+        isa, np.ones((1, 1, 5, 6), np.float32), regions, images, (2, 2), points, half_pixel=True, scale=1.0
+    )
     assert np.all((y >= 0) & (y <= 1.0001)) and all(map(isfinite, y.ravel().tolist()))
 
 
@@ -108,6 +110,15 @@ def test_regions_that_are_no_regions(isa: Isa, points: int) -> None:
 def test_a_weight_of_0_hides_infinities(isa: Isa) -> None:
     x = np.ones((1, 2, 8, 8), np.float32)
     x[0, 1, 0, 0] = np.inf
-    y = run(isa, x, np.array([[0, 0, 8, 8]], np.float32), np.zeros(1, np.int64), (2, 2), 0, False, 1.0)
+    y = run(
+        isa,
+        x,
+        np.array([[0, 0, 8, 8]], np.float32),
+        np.zeros(1, np.int64),
+        (2, 2),
+        0,
+        half_pixel=False,
+        scale=1.0,
+    )
     np.testing.assert_allclose(y[0, 0], 1)
     np.testing.assert_allclose(y[0, 1], [[np.inf, 1], [1, 1]])

@@ -92,7 +92,7 @@ def test_long_rows_are_cut_in_their_order(isa: Isa, dtype: type, order: str, cou
 def test_bf16_has_a_code_of_its_own(isa: Isa) -> None:
     bits = np.array([[[0x3F80], [0xBF80], [0x7FC0], [0x4000], [0xFF80]]], np.uint16)  # 1, -1, NaN, 2, -inf
     values, indices = np.zeros((1, 5, 1), np.uint16), np.zeros((1, 5, 1), np.int64)
-    made = TopK(Kind.FLOAT, 3, True, 1, 5, 1, 5)
+    made = TopK(Kind.FLOAT, 3, largest=True, outer=1, count=5, inner=1, k=5)
     kernel = load(top_k, isa).gw_top_k
     assert call(kernel, [bits, values, indices], made.args, made.grid, made.scratch_bytes(isa)) == 0
     assert indices.ravel().tolist() == [2, 3, 0, 1, 4]

@@ -44,7 +44,7 @@ def test_only_the_first_of_too_many_coefficients_are_used(features: int) -> None
         coefficients=numbers(3, 4),
         intercepts=numbers(3, seed=2),
         post_transform="LOGISTIC",
-        **labels_of(3, False, "classlabels_ints"),
+        **labels_of(3, strings=False, integers="classlabels_ints"),
     )
 
 
@@ -83,6 +83,8 @@ def test_probit_gives_a_score_for_each_of_two_classes(integers: str) -> None:
         "classlabels_ints": ("LinearClassifier", linear, [-1.959964, 0, 1]),
         "classlabels_int64s": ("TreeEnsembleClassifier", stump, [1, 1, 1]),
     }[integers]
-    model = model_of(name, {"x": x}, post_transform="PROBIT", **given, **labels_of(2, False, integers))
+    model = model_of(
+        name, {"x": x}, post_transform="PROBIT", **given, **labels_of(2, strings=False, integers=integers)
+    )
     expected = np.stack([-np.array(second), second], 1)
     np.testing.assert_allclose(gw.compile(model)(x)[1], expected, atol=3e-6)

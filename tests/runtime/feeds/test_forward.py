@@ -25,10 +25,10 @@ from graphwright.ir.pytree import (
 TREE = Items(
     (
         Tensor("a"),
-        Fields((("k", Items((Tensor("b"), Constant(None)), False)), (3, Number("n")))),
+        Fields((("k", Items((Tensor("b"), Constant(None)), is_tuple=False)), (3, Number("n")))),
         Fields((("x", Constant(1.5)),), "Point"),
     ),
-    True,
+    is_tuple=True,
 )
 
 
@@ -69,4 +69,4 @@ def test_a_model_is_called_as_its_forward_says() -> None:
     with pytest.raises(gw.FeedError, match=r"(?s)given.x is missing.*given=\{x: array\}"):
         called(metadata, {})
     with pytest.raises(gw.FeedError, match="at most 1"):
-        called(metadata, {"x": np.ones(2, np.float32)}, True)
+        called(metadata, {"x": np.ones(2, np.float32)}, "one too many")

@@ -76,7 +76,7 @@ class _Growing:
     def scaled(self) -> Value:
         """Times a row of its columns' sums."""
         one = self.one()
-        made: Value = self.b(Tanh(), self.b(Mul(), one, self.b(ReduceSum((0,), True), one)))
+        made: Value = self.b(Tanh(), self.b(Mul(), one, self.b(ReduceSum((0,), keepdims=True), one)))
         return made
 
     def joined(self) -> Value:
@@ -86,7 +86,7 @@ class _Growing:
     def compressed(self) -> Value:
         """The rows whose greatest element is above 0."""
         one = self.one()
-        mask = self.b(Greater(), self.b(ReduceMax((1,), False), one), self.b.const(0.0, F32))
+        mask = self.b(Greater(), self.b(ReduceMax((1,), keepdims=False), one), self.b.const(0.0, F32))
         made: Value = self.b(Compress(0), one, mask)
         return made
 
@@ -98,7 +98,7 @@ class _Growing:
         return made
 
     def unique_rows(self) -> Value:
-        found = self.b(Unique(0, True), self.one())
+        found = self.b(Unique(0, sorted=True), self.one())
         made: Value = found[0]
         return made
 
@@ -121,7 +121,7 @@ class _Growing:
     def branched(self) -> Value:
         """Other rows in each branch."""
         one = self.one()
-        condition = self.b(Greater(), self.b(ReduceSum((0, 1), False), one), self.b.const(0.0, F32))
+        condition = self.b(Greater(), self.b(ReduceSum((0, 1), keepdims=False), one), self.b.const(0.0, F32))
         then, other = (self._region(one.type, name) for name in ("then", "other"))
         made: Value = self.b(If(1), condition, one, regions=(then, other))
         return made

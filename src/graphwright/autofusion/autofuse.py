@@ -178,7 +178,7 @@ def _load(opened: Opened) -> Module:
 
 
 def _fuse(module: Module, target: Target, options: Options) -> Summary:
-    """Makes the regions of ``module`` that ``target`` fuses Fused nodes. Raises ModelError."""
+    """Replaces the regions of ``module`` that ``target`` can fuse by Fused nodes. Raises ModelError."""
     before, operators = traffic(module), _operators(module)
     fusion = fuse_model(module, target, options)
     after = traffic(module)
@@ -210,8 +210,9 @@ def _with_library(
     options: Options,
     unserved: Mapping[str, str],
 ) -> tuple[OnnxModel, Library]:
-    """Makes programs of ``module`` functions, and compiles them. If one program can run the whole model on
-    ``likely`` sizes, the model contains both forms. Raises ModelError, ToolchainError.
+    """The model in which each part of ``module`` that a program can run is a function, and the library with
+    these programs. If one program can run the whole model on ``likely`` sizes, the model contains both forms.
+    Raises ModelError, ToolchainError.
     """
     if likely is not None:
         model, library = _with_programs(joined_forms(module, likely), write, options, unserved)

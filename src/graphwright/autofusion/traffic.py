@@ -12,8 +12,9 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class Traffic:
-    """``launches``: nodes that do more than to give memory another shape. ``activation_bytes``: what they
-    read and write, excluding weights; dynamic sizes count as :func:`graphwright.cost.nominal.nominal` says.
+    """``launches``: the number of nodes that launch a kernel: all but views. ``activation_bytes``: the bytes
+    that these nodes read and write, excluding weights, with nominal values of dynamic sizes
+    (:func:`graphwright.cost.nominal.nominal`).
     """
 
     nodes: int

@@ -70,7 +70,7 @@ class Recompiler:
             bind_sizes(module, broken)
             return compile_module(module, self._options, assume_all_sizes=bool(broken))
         except ModelError as error:
-            raise _misfit(error) from error
+            raise _shape_error(error) from error
 
     def _subgraph(self, number: int, shapes: Shapes) -> Package:
         module = subgraph_module(self._partitioned, number)
@@ -241,7 +241,7 @@ def _sizes(module: Module, shapes: Shapes) -> dict[str, int]:
     return sizes
 
 
-def _misfit(error: ModelError) -> FeedError:
+def _shape_error(error: ModelError) -> FeedError:
     """A FeedError for shapes that do not fit the model, from the ModelError that they caused."""
     faults = Collector(FeedError)
     for each in error.diagnostics:

@@ -154,14 +154,14 @@ def join_axes(
     groups: list[tuple[Axis, ...]] = []
     for axis in domain:
         last = groups[-1][-1] if groups else None
-        if last is None or borders(last, axis) or not all(_together(a, last, axis) for a in accesses):
+        if last is None or borders(last, axis) or not all(_are_adjacent(a, last, axis) for a in accesses):
             groups.append((axis,))
         else:
             groups[-1] = (*groups[-1], axis)
     return groups
 
 
-def _together(access: Sequence[Axis], a: Axis, b: Axis) -> bool:
+def _are_adjacent(access: Sequence[Axis], a: Axis, b: Axis) -> bool:
     """Whether ``access`` contains ``b`` directly after ``a``, or contains neither."""
     if a not in access and b not in access:
         return True

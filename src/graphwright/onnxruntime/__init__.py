@@ -5,7 +5,8 @@
 >>> sys.modules["onnxruntime"] = graphwright.onnxruntime
 >>> import rapidocr  # anything that says "import onnxruntime"
 
-``docs/onnxruntime.md`` says what is followed, what is accepted and changes nothing, and what is refused.
+``docs/onnxruntime.md`` says which behavior of ONNX Runtime is reproduced, which settings are accepted without
+effect, and what is refused.
 """
 
 from __future__ import annotations

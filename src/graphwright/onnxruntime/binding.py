@@ -169,14 +169,14 @@ def _placed(name: str, value: Any, target: OrtValue | None) -> OrtValue:
     if value is memory:
         return target
     if memory.shape != value.shape:
-        _misfit(name, f"has shape {list(value.shape)}, the memory bound to it {list(memory.shape)}")
+        _refuse_memory(name, f"has shape {list(value.shape)}, the memory bound to it {list(memory.shape)}")
     if memory.dtype != value.dtype:
-        _misfit(name, f"is {value.dtype}, the memory bound to it {memory.dtype}")
+        _refuse_memory(name, f"is {value.dtype}, the memory bound to it {memory.dtype}")
     np.copyto(memory, value)
     return target
 
 
-def _misfit(name: str, what: str) -> NoReturn:
+def _refuse_memory(name: str, what: str) -> NoReturn:
     raise RuntimeError(f"output {name!r} {what}: bind memory of the type and shape of the output")
 
 

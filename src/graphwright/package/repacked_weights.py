@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Packs:
-    """The weights of a target. ``plain`` is a JSON value: how to make each tensor, and the digests of all.
+    """The weights of a target. ``plain`` is a JSON value: the recipe for each tensor, and the digests of all.
 
     ``first`` are the weights of the first target; ``own`` returns those that only this target reads.
     """
@@ -48,11 +48,11 @@ class Packs:
         try:
             own = self.own().arrays
             arrays: dict[str, Array | Deferred] = {}
-            for name, how in self.plain["made"]:
+            for name, recipe in self.plain["made"]:
                 arrays[name] = (
-                    _again(self._first, how)
-                    if isinstance(how, list)
-                    else {"same": self._first.arrays, "own": own}[how][name]
+                    _repacked(self._first, recipe)
+                    if isinstance(recipe, list)
+                    else {"same": self._first.arrays, "own": own}[recipe][name]
                 )
             weights = pack_weights(arrays)
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
@@ -72,24 +72,27 @@ def packs_of(first: Weights, other: Weights) -> Packs:
     for name in first.tensors:
         packing = first.packings.get(name) or Packing(name, first.tensors[name].shape, None)
         origins.setdefault(packing.source, (name, packing))
-    hows = {name: _how(name, first, other, origins) for name in other.tensors}
-    own = {name: other.arrays[name] for name, how in hows.items() if how == "own"}
-    items = [list(item) for item in hows.items()]
+    recipes = {name: _recipe(name, first, other, origins) for name in other.tensors}
+    own = {name: other.arrays[name] for name, recipe in recipes.items() if recipe == "own"}
+    items = [list(item) for item in recipes.items()]
     plain = {"made": items, "tensors": other.digests(), "indices": other.index_digest()}
     return Packs(plain, first, lambda: UnpackedWeights(own))
 
 
-def _how(
+def _recipe(
     name: str, first: Weights, other: Weights, origins: Mapping[str, tuple[str, Packing]]
 ) -> str | list[Any]:
+    """How to make tensor ``name`` of ``other``: "same" if ``first`` has it, "own" if only ``other`` has it,
+    else the name of a tensor of ``first``, its shape and layout, and the shape and layout to repack it to.
+    """
     held, wanted = first.tensors.get(name), other.tensors[name]
     if held is not None and (held.dtype, held.shape) == (wanted.dtype, wanted.shape):
         return "same"
     packing = other.packings.get(name) or Packing(name, wanted.shape, None)
     if packing.source not in origins:
         return "own"
-    there, origin = origins[packing.source]
-    return [there, _plain_view(origin), _plain_view(packing)]
+    origin, packed = origins[packing.source]
+    return [origin, _plain_view(packed), _plain_view(packing)]
 
 
 def _plain_view(packing: Packing) -> list[Any]:
@@ -98,12 +101,12 @@ def _plain_view(packing: Packing) -> list[Any]:
     return [list(packing.shape), plain]
 
 
-def _again(first: Weights, how: list[Any]) -> Deferred:
+def _repacked(first: Weights, recipe: list[Any]) -> Deferred:
     """A tensor of ``first`` in another shape and layout; it is one job, so that few copies exist at a
     time.
     """
-    there, (shape, layout), (new_shape, new_layout) = how
-    array = first.arrays[there]
+    origin, (shape, layout), (new_shape, new_layout) = recipe
+    array = first.arrays[origin]
     from graphwright.layout import transform  # imported only to repack weights
 
     old, new = (None if plain is None else _layout(plain) for plain in (layout, new_layout))

@@ -41,8 +41,8 @@ def _items(m: Match) -> list[Value]:
 
 
 def _position(m: Match, beyond: int = 0) -> int | str:
-    """The position, counted from the front, or why there is none or it is not known. ``beyond`` is 1 if the
-    end of the sequence is valid too.
+    """The position, counted from the front; or the reason why it is unknown or out of range. ``beyond`` is 1
+    if the end of the sequence is a valid position too, as for an insertion.
     """
     count = len(_items(m))
     last = count - 1 + beyond

@@ -1,6 +1,6 @@
 """Computes a convolution over a single window as a matrix multiplication: y[N, M] = x[N, C * K...] @ w^T.
 
-The 1x1 convolutions of squeeze-and-excitation, on images of one pixel, are such, and so are classifiers whose
+Two examples are the 1x1 convolutions of squeeze-and-excitation, on images of one pixel, and classifiers whose
 window is the whole image.
 """
 

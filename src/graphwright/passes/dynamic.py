@@ -97,8 +97,8 @@ class _Search:
 
     def node(self, node: Node) -> Iterator[str]:
         title = f"{node.location} ({node.op.name})"
-        steering = dict(self.steering(node)) if _has_shape_operands(node.op) else {}
-        why = " and ".join(steering.values())
+        given = dict(self.sizes_from_operands(node)) if _has_shape_operands(node.op) else {}
+        why = " and ".join(given.values())
         found = False
         for number, value in enumerate(node.outputs):
             which = f"output {number} of " if len(node.outputs) > 1 else ""
@@ -106,7 +106,7 @@ class _Search:
                 found = True
                 yield f"the rank of {which}{title}: {why or self.elements(node)}"
             for axis, dim in enumerate(value.type.shape or ()):
-                own = steering.get(axis) if len(steering) > 1 else None
+                own = given.get(axis) if len(given) > 1 else None
                 for name in self.new(dim):
                     found = True
                     yield f"{name}: axis {axis} of {which}{title}: {own or why or self.elements(node)}"
@@ -119,9 +119,9 @@ class _Search:
         self.known.update(names)
         return names
 
-    def steering(self, node: Node) -> Iterator[tuple[int, str]]:
-        """What determines the sizes that operands give: pairs of an index, mostly the axis of that number,
-        and a text that names the element.
+    def sizes_from_operands(self, node: Node) -> Iterator[tuple[int, str]]:
+        """The sizes that operands determine: for each one its axis, and a text that names the element. If it
+        is not known which axis an operand determines, the negative number of the operand is in its place.
         """
         first = node.op.first_shape_operand
         for index, value in enumerate(node.inputs[first:], first):

@@ -52,8 +52,8 @@ def refined_sizes(known: Sequence[Value], better: Sequence[Value]) -> dict[str, 
 
 
 def refined_symbols(known: TensorType, better: TensorType) -> dict[str, Dim]:
-    """Symbols of ``known`` that ``better`` replaces by another size. One that contains the symbol itself does
-    not define it.
+    """The sizes that ``better`` has in place of symbols of ``known``, by symbol. A size that contains the
+    symbol itself does not define it, and is left out.
     """
     pairs = zip(known.shape or (), better.shape or (), strict=False)
     symbols = {str(old): new for old, new in pairs if old is not new and str(old).isidentifier()}

@@ -77,7 +77,7 @@ class _Sum:
         return self.large.wide_bias + self.small.wide_bias
 
     def is_finite_in(self, dtype: np.dtype[Any]) -> bool:
-        """Whether the weights and biases are finite in ``dtype`` even if the largest of each branch meet."""
+        """Whether the weights and biases are finite in ``dtype`` even where the largest of both are added."""
         weights = _magnitude(self.large.weights) + _magnitude(self.small.weights)
         bias = _magnitude(self.large.bias) + _magnitude(self.small.bias)
         with np.errstate(over="ignore"):

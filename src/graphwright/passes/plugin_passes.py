@@ -119,7 +119,7 @@ def _of_rule(rule: Rule) -> PluginPass:
         return (replacement,) if isinstance(replacement, Value) else replacement
 
     checked = replace(rule, check=check, rewrite=rewrite)
-    return PluginPass(_OneRule(name, (checked,)), _author(rule), name)
+    return PluginPass(_OneRule(name, (checked,)), _user_function(rule), name)
 
 
 class _OneRule(RulePass):
@@ -130,7 +130,7 @@ class _OneRule(RulePass):
         return super().run(module, record)
 
 
-def _author(rule: Rule) -> Callable[..., Any]:
+def _user_function(rule: Rule) -> Callable[..., Any]:
     """A function of the rule from the user's own file."""
     return rule.rewrite if is_plugin_op(rule.rewrite) else rule.check
 

@@ -1,5 +1,5 @@
-"""The wire format of protobuf messages (protobuf.dev/programming-guides/encoding), as far as it is written
-without the protobuf library.
+"""Parts of the wire format of protobuf messages (protobuf.dev/programming-guides/encoding), for code that
+reads or writes them without the protobuf library.
 """
 
 from __future__ import annotations

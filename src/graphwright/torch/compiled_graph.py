@@ -119,7 +119,7 @@ class CompiledGraph:
     def _thaw(self, positions: Sequence[int]) -> None:
         """Makes these parameters inputs, and drops the models in which they are constants."""
         if positions:
-            self._frozen.thaw(positions)
+            self._frozen.unfreeze(positions)
             self._models.clear()
 
     def _freeze(self, arguments: tuple[Any, ...]) -> FrozenModel:
@@ -128,7 +128,7 @@ class CompiledGraph:
         refuse_released(
             [(each.name, arguments[each.position]) for each in self._interface.inputs if each.order]
         )
-        forget = self._models.forgetter(tensors)
+        forget = self._models.on_free(tensors)
         parameters = Snapshot(tensors, forget)
         model = self._compiled(arguments)
         if self._releases:

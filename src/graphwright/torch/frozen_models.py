@@ -51,7 +51,7 @@ class FrozenModels:
         self._models.clear()
         self._set_entries()
 
-    def forgetter(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
+    def on_free(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
         """A function that drops the model of these parameters, for when one of them is freed. It takes no
         lock, as it can interrupt any code of a thread.
         """

@@ -85,7 +85,7 @@ class FrozenParameters:
             self._changes[position] += 1
         return [position for position in changed if self._changes[position] >= MAX_CHANGES]
 
-    def thaw(self, positions: Iterable[int]) -> None:
+    def unfreeze(self, positions: Iterable[int]) -> None:
         """Makes these parameters inputs of later models."""
         for position in positions:
             del self._changes[position]

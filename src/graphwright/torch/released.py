@@ -32,7 +32,7 @@ def release(tensors: Sequence[torch.Tensor]) -> None:
     for tensor in tensors:
         size = sampled_bytes(tensor)
         if isinstance(tensor, torch.nn.Parameter) and size and tensor.untyped_storage().nbytes() == size:
-            tensor.data = _hollow(tensor.detach(), size)
+            tensor.data = _without_memory(tensor.detach(), size)
 
 
 def refuse_released(named: Sequence[tuple[str, torch.Tensor]]) -> None:
@@ -58,7 +58,7 @@ def is_released(tensor: torch.Tensor) -> bool:
     return known is not None and known == sample_memory(tensor.data_ptr(), sampled_bytes(tensor))
 
 
-def _hollow(tensor: torch.Tensor, size: int) -> torch.Tensor:
+def _without_memory(tensor: torch.Tensor, size: int) -> torch.Tensor:
     """A tensor like ``tensor`` whose elements are NaN and that needs no memory."""
     flat = torch.frombuffer(_ones(size), dtype=tensor.dtype, count=tensor.numel())
     _SAMPLES[flat.data_ptr()] = sample_memory(flat.data_ptr(), size)

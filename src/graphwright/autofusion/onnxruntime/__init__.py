@@ -1,1 +1,1 @@
-"""A library of custom operators for ONNX Runtime, one for each fused region that one kernel computes."""
+"""A library of custom operators for ONNX Runtime, one for each part of a model that one program can run."""

@@ -12,8 +12,8 @@ from graphwright.records import replace
 
 
 def without_weights(model: OnnxModel, library: Library) -> tuple[OnnxModel, Library]:
-    """``model`` whose calls pass no weights, without functions, and ``library`` for it. Raises ModelError
-    where ONNX Runtime runs a part of the model, which reads weights of its own.
+    """``model`` without weights and functions, and ``library`` with operators that receive no weights. Raises
+    ModelError if ONNX Runtime runs a part of the model: that part would need its weights.
     """
     taken = {each.name: [fed >= 0 for _, fed in each.inputs] for each in library.operators}
     proto = onnx.ModelProto()

@@ -32,7 +32,8 @@ def likely_form(module: Module, passes: Sequence[Scheduled], verify: bool) -> Mo
     """A copy of ``module`` that assumes likely sizes; its guards are these assumptions. ``passes`` infer the
     types of the copy and simplify it.
 
-    None if ``module``, which assumes nothing, is one program already, or if the copy is not one either.
+    None if the copy has no use: one program runs ``module`` without assumptions, or the copy needs several
+    programs too.
     """
     if partition_programs(module.main).is_whole and not module.symbols.undecided:
         return None

@@ -36,9 +36,8 @@ class Outlined:
 
 
 def outline_programs(module: Module) -> Outlined:
-    """Moves what programs can run of the entry of ``module``, Fused nodes included, into Subgraph nodes.
-
-    In the regions of nodes that stay with ONNX Runtime as well.
+    """Moves the nodes of the entry of ``module`` that programs can run, Fused nodes included, into Subgraph
+    nodes; also those in branches and loops that stay with ONNX Runtime.
     """
     programs: list[Node] = []
     outside: dict[Node, str] = {}

@@ -137,10 +137,13 @@ class _Bounds:
             loop = next(self.events.loops_around(index), None)
             if loop is None or self.program.tasks[loop].operands[0] != task.operands[2]:
                 yield f"task {index} copies to rows, but not by the index of the loop around it"
-            elif self._room(task) < self.facts.max_iterations(loop) * self.facts.registers[task.args[0]]:
+                continue
+            row = self.facts.registers[task.args[0]]
+            if self._target_bytes(task) < self.facts.max_iterations(loop) * row:
                 yield f"task {index} copies to more rows than its target has"
 
-    def _room(self, task: Task) -> int:
+    def _target_bytes(self, task: Task) -> int:
+        """The bytes of the target of a copy, from its offset to the end of the buffer."""
         target = task.operands[0]
         assert isinstance(target, Operand)
         return self.sizes[target.buffer] - self.facts.registers[target.offset]

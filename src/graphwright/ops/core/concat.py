@@ -17,7 +17,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, symbol, total
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.checks import same_dtype
-from graphwright.ops.core.shaping import carried
+from graphwright.ops.core.shaping import with_moved_elements
 
 
 @op("Concat")
@@ -36,7 +36,7 @@ class Concat(Concatenates, CopiesElements, BlockedForm, PaddingRule, Op):
             raise at.fail(f"ranks {[x.rank for x in xs]}: they must be equal and at least 1")
         axis = at.axis(self.axis, rank)
         shape = [_joined(at, xs, k, along=k == axis) for k in range(rank)]
-        return carried(self, TensorType(dtype, tuple(shape)), *xs)
+        return with_moved_elements(self, TensorType(dtype, tuple(shape)), *xs)
 
     def forwarded_operand(self, gives: TensorType, *xs: Fact) -> int | None:
         return next((k for k, x in enumerate(xs) if x.type == gives), None)

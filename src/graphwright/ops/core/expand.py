@@ -15,7 +15,7 @@ from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.checks import need_sizes
 from graphwright.ops.core.imports import simple
-from graphwright.ops.core.shaping import carried, known_dims, known_parts
+from graphwright.ops.core.shaping import known_dims, known_parts, with_moved_elements
 
 
 @op("Expand")
@@ -35,7 +35,7 @@ class Expand(PaddingRule, Op):
         if self.shape is None:
             need_sizes(at, shape, "the shape")
             return TensorType(x.dtype, _partial_broadcast(at, x.shape, known_parts(shape)))
-        return carried(self, TensorType(x.dtype, at.broadcast(x.shape, self.shape)), x)
+        return with_moved_elements(self, TensorType(x.dtype, at.broadcast(x.shape, self.shape)), x)
 
     def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type else None

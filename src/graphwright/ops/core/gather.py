@@ -17,7 +17,7 @@ from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.core.reshape import reshaped
-from graphwright.ops.core.shaping import carried, known_ints
+from graphwright.ops.core.shaping import known_ints, with_moved_elements
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import replace
 
@@ -46,7 +46,7 @@ class Gather(CopiesElements, PaddingRule, Op):
         if not indices.type.is_static or not is_known(indices.elements):
             return type
         positions = np.array(indices.elements, np.int64).reshape(indices.type.sizes)
-        return carried(self, type, x, move=lambda data: self.reference(data, positions))
+        return with_moved_elements(self, type, x, move=lambda data: self.reference(data, positions))
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         data, indices = node.operand(0), node.operand(1)

@@ -27,7 +27,7 @@ from graphwright.ir.types import F32, I64, STRING, TensorType
 from graphwright.ops.core.aten import number
 from graphwright.ops.core.checks import need_sizes, rank_of, same_dtype
 from graphwright.ops.core.references import zero_of
-from graphwright.ops.core.shaping import carried, known_dims, known_ints, new_sizes
+from graphwright.ops.core.shaping import known_dims, known_ints, new_sizes, with_moved_elements
 
 MODES = ("constant", "reflect", "edge", "wrap")
 
@@ -88,7 +88,7 @@ class Pad(PaddingRule, Op):
         return (
             type
             if value is not None
-            else carried(self, type, x, move=lambda elements: self._filled(elements, 0))
+            else with_moved_elements(self, type, x, move=lambda elements: self._filled(elements, 0))
         )
 
     def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:

@@ -26,7 +26,7 @@ from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, Expr, floordiv, mod, numbers, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.checks import need_sizes
-from graphwright.ops.core.shaping import cancel, carried, known_dims, known_parts
+from graphwright.ops.core.shaping import cancel, known_dims, known_parts, with_moved_elements
 
 
 @op("Reshape")
@@ -57,7 +57,7 @@ class Reshape(BlockedForm, Op):
         if self.shape is None:
             need_sizes(at, shape, "the shape")
             return TensorType(x.dtype, tuple(_known_size(at, part) for part in known_parts(shape)))
-        return carried(self, TensorType(x.dtype, self._sizes(at, x.shape, self.shape)), x)
+        return with_moved_elements(self, TensorType(x.dtype, self._sizes(at, x.shape, self.shape)), x)
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
         """A reshape of the spatial axes of an image does not move its blocks of channels."""

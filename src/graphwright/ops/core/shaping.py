@@ -33,7 +33,7 @@ def known_floats(fact: Fact | None) -> tuple[float, ...] | None:
     return tuple(float(v) for v in fact.data.ravel())
 
 
-def carried(
+def with_moved_elements(
     op: Op, type: TensorType, *facts: Fact, move: Callable[..., Any] | None = None
 ) -> Fact | TensorType:
     """The fact of a result of ``type`` whose elements are elements of ``facts``: the reference of ``op``, or

@@ -25,7 +25,7 @@ from graphwright.ops.core.div import Div
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range, scalar_of
 from graphwright.ops.core.reshape import reshaped
-from graphwright.ops.core.shaping import carried, known_dims, known_ints, length_of, number
+from graphwright.ops.core.shaping import known_dims, known_ints, length_of, number, with_moved_elements
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.transpose import Transpose
@@ -84,7 +84,7 @@ class Slice(BoundedForm, MovesAxes, PaddingRule, Op):
                 raise at.fail(f"the step along axis {axis} is 0")
             seen.add(axis)
             shape[axis] = sliced_range(at, x.shape[axis], start, end, step)[1]
-        return carried(self, TensorType(x.dtype, tuple(shape)), x)
+        return with_moved_elements(self, TensorType(x.dtype, tuple(shape)), x)
 
     def _open(self, at: Inference, x: Fact, bounds: Sequence[Fact | None]) -> tuple[Dim, ...]:
         """The shape of the result if the bounds are unknown: a new symbol for each axis that may be

@@ -26,7 +26,7 @@ from graphwright.ir.op import (
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.shaping import carried, known_dims, new_sizes, number
+from graphwright.ops.core.shaping import known_dims, new_sizes, number, with_moved_elements
 
 MAX_PARTS = 1 << 20
 """A larger number of outputs is rejected, before it exhausts the memory."""
@@ -84,9 +84,10 @@ class Split(BlockedForm, PaddingRule, Op):
             raise at.fail(f"a size of {list(self.sizes)} is negative")
         at.equal(sum(self.sizes), x.shape[axis], f"sum of the sizes {list(self.sizes)} and axis {axis}")
         shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in self.sizes]
+        types = [TensorType(x.dtype, shape) for shape in shapes]
         return tuple(
-            carried(self, TensorType(x.dtype, shape), x, move=lambda data, k=k: self.reference(data)[k])
-            for k, shape in enumerate(shapes)
+            with_moved_elements(self, type, x, move=lambda data, k=k: self.reference(data)[k])
+            for k, type in enumerate(types)
         )
 
     def padding_leak(self, node: Node, padded: Padded) -> str:

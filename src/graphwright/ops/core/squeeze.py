@@ -26,7 +26,7 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.checks import rank_of, resolve_axes
 from graphwright.ops.core.references import positive_axes
-from graphwright.ops.core.shaping import carried, known_ints
+from graphwright.ops.core.shaping import known_ints, with_moved_elements
 
 
 @op("Squeeze")
@@ -54,7 +54,7 @@ class Squeeze(Op):
         for axis in removed:
             at.equal(x.shape[axis], 1, f"axis {axis} is squeezed")
         kept = tuple(d for axis, d in enumerate(x.shape) if axis not in removed)
-        return carried(self, TensorType(x.dtype, kept), x)
+        return with_moved_elements(self, TensorType(x.dtype, kept), x)
 
     def _infer_every(self, at: Inference, x: Fact) -> TensorType | Fact:
         """A symbolic size is constrained to differ from 1; if that is not possible, the rank is unknown."""
@@ -62,7 +62,7 @@ class Squeeze(Op):
         kept = tuple(dim for axis, dim in enumerate(x.shape) if axis not in removed)
         if not all([at.differs(dim, 1) for dim in kept]):
             return TensorType(x.dtype, None)
-        return carried(Squeeze(removed), TensorType(x.dtype, kept), x)
+        return with_moved_elements(Squeeze(removed), TensorType(x.dtype, kept), x)
 
     def reference(self, x: Array) -> Array:
         return np.squeeze(x, _ones(x.shape) if self.every else positive_axes(self.axes, x.ndim))

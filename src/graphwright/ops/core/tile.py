@@ -13,7 +13,7 @@ from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.checks import need_sizes, rank_of
 from graphwright.ops.core.imports import simple
-from graphwright.ops.core.shaping import carried, known_dims, known_parts
+from graphwright.ops.core.shaping import known_dims, known_parts, with_moved_elements
 from graphwright.ops.core.unsqueeze import Unsqueeze
 
 
@@ -35,7 +35,7 @@ class Tile(Op):
         if len(self.repeats) != x.rank:
             raise at.fail(f"{len(self.repeats)} repeats for {x.rank} axes")
         shape = tuple(d * r for d, r in zip(x.shape, self.repeats, strict=True))
-        return carried(self, TensorType(x.dtype, shape), x)
+        return with_moved_elements(self, TensorType(x.dtype, shape), x)
 
     def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type else None

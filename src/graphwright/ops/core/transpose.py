@@ -16,7 +16,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.checks import rank_of
-from graphwright.ops.core.shaping import carried
+from graphwright.ops.core.shaping import with_moved_elements
 
 
 @op("Transpose")
@@ -32,7 +32,7 @@ class Transpose(MovesAxes, BlockedForm, PaddingRule, Op):
         perm = tuple(reversed(range(x.rank))) if self.perm is None else self.perm
         if sorted(perm) != list(range(x.rank)):
             raise at.fail(f"{list(perm)} is not a permutation of the {x.rank} axes of the input")
-        return carried(self, TensorType(x.dtype, tuple(x.shape[axis] for axis in perm)), x)
+        return with_moved_elements(self, TensorType(x.dtype, tuple(x.shape[axis] for axis in perm)), x)
 
     def forwarded_operand(self, gives: TensorType, x: Fact) -> int | None:
         return 0 if self.perm == tuple(range(x.rank)) or x.rank < 2 else None

@@ -9,7 +9,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.checks import resolve_axes
-from graphwright.ops.core.shaping import carried, known_ints
+from graphwright.ops.core.shaping import known_ints, with_moved_elements
 
 
 @op("Unsqueeze")
@@ -30,7 +30,7 @@ class Unsqueeze(Op):
         new = resolve_axes(at, self.axes, rank)
         rest = iter(x.shape)
         shape: tuple[Dim, ...] = tuple(1 if axis in new else next(rest) for axis in range(rank))
-        return carried(self, TensorType(x.dtype, shape), x)
+        return with_moved_elements(self, TensorType(x.dtype, shape), x)
 
     def reference(self, x: Array) -> Array:
         return np.expand_dims(x, self.axes or ())

@@ -93,7 +93,7 @@ class DispatchExecutor(Executor):
                 continue
             self._table.remember(shapes, case)
             return result
-        raise self._misfit(shapes) if broken is None or self._compile is None else broken
+        raise self._no_case(shapes) if broken is None or self._compile is None else broken
 
     def _candidates(self, shapes: Shapes) -> Iterator[Case]:
         """The cases that may accept ``shapes``; a new one is compiled after the guards of all others
@@ -108,11 +108,11 @@ class DispatchExecutor(Executor):
                 yield case
         is_new = self._compile is None
         while not is_new:
-            case, is_new = self._another(shapes, tried)
+            case, is_new = self._untried_case(shapes, tried)
             tried.append(case)
             yield case
 
-    def _another(self, shapes: Shapes, tried: Sequence[Case]) -> tuple[Case, bool]:
+    def _untried_case(self, shapes: Shapes, tried: Sequence[Case]) -> tuple[Case, bool]:
         """A case that accepts ``shapes`` and was not ``tried``, and whether it is new: another thread may
         have compiled one in the meantime.
         """
@@ -133,7 +133,7 @@ class DispatchExecutor(Executor):
         self._table.add(variant)
         return variant
 
-    def _misfit(self, shapes: Shapes) -> FeedError:
+    def _no_case(self, shapes: Shapes) -> FeedError:
         """The error for ``shapes`` that no case accepts."""
         static = self._table.static.values()
         is_exact = len(static) == len(self.cases)

@@ -155,7 +155,7 @@ class TierUp(Executor):
         with self._lock:
             if seen.wanted or self._closed:
                 return
-            if len(self._variants) >= self._most and self._idle(seen) is None:
+            if len(self._variants) >= self._most and self._evictable(seen) is None:
                 self._seen.pop(shapes, None)  # count its runs from 0 again
                 return
             seen.wanted = True
@@ -164,7 +164,7 @@ class TierUp(Executor):
                 worker = threading.Thread(target=self._work, name="graphwright hot", daemon=True)
                 self._worker = next(iter(started([worker])), None)
 
-    def _idle(self, newcomer: _Seen) -> Shapes | None:
+    def _evictable(self, newcomer: _Seen) -> Shapes | None:
         """The least recently used variant, if its last use was before ``newcomer`` was first seen. The lock
         is held.
         """
@@ -192,7 +192,7 @@ class TierUp(Executor):
     def _keep(self, shapes: Shapes, seen: _Seen, variant: _Variant) -> None:
         with self._lock:
             if len(self._variants) >= self._most:
-                old = self._idle(seen)
+                old = self._evictable(seen)
                 if old is None:
                     return
                 self._dropped_stats.update(self._variants.pop(old).executor.stats())

@@ -58,16 +58,18 @@ def show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: i
         say("memory: depends on the sizes of a run; the subgraphs share one arena")
         return
     say(f"memory for {feed_shapes_text(shapes)}")
-    table([["arena", bytes_text(used.arena)], ["peak of live bytes", bytes_text(used.live)], *_merit(used)])
+    table(
+        [
+            ["arena", bytes_text(used.arena)],
+            ["peak of live bytes", bytes_text(used.live)],
+            ["arena / live", f"{used.arena / used.live:.3f}" if used.live else "1.000"],
+        ]
+    )
 
 
 def feed_shapes_text(shapes: Mapping[str, Sequence[int]]) -> str:
     """``x: [1, 3, 224, 224]``, for each input."""
     return ", ".join(f"{name}: {list(shape)}" for name, shape in shapes.items())
-
-
-def _merit(used: Memory) -> list[list[str]]:
-    return [["arena / live", f"{used.arena / used.live:.3f}" if used.live else "1.000"]]
 
 
 def totals(used: Memory, measured: int | None = None) -> list[tuple[str, int, str]]:

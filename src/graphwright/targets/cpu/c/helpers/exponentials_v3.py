@@ -1,10 +1,12 @@
 """Exponentials of f32 vectors, and what is computed by them, with AVX2.
 
-AVX2 has no instruction that multiplies by 2^n. Here n comes from a sum with 1.5 * 2^23, which has no
-fraction: the last bits of the sum are n and what the constant adds to it, and a shift by 23 makes them the
-exponent of a float. Where a result may be subnormal the float is 2^(n + 64), and 2^-64 is the last factor:
-that rounds once, and NaN stays NaN. Long polynomials are sums of pairs of terms, whose chain is shorter: 16
-registers are too few to hide it by more vectors side by side. See :mod:`.polynomials` for the methods.
+AVX2 has no instruction that multiplies by 2^n, so the code builds the float 2^n. Adding 1.5 * 2^23, plus the
+bias of the exponent, to x / log(2) rounds it to the integer n: a sum of this magnitude has no fraction, and
+its last bits are n plus the bias. Shifted left by 23 bits, they are the exponent of 2^n. Where a result may
+be subnormal, the float is 2^(n + 64), and the last factor is 2^-64: then the result is rounded once, and NaN
+stays NaN. Long polynomials are evaluated as sums of pairs of terms, which shortens the chain of dependent
+operations: 16 registers are too few to hide its latency by computing more vectors at once. See
+:mod:`.polynomials` for the methods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Exponentials of f32 vectors, and what is computed by them, with AVX-512.
 
-``vscalefps`` multiplies by 2^n, whatever becomes of the result; ``vrcp14ps`` is a reciprocal to 2^-14. See
-:mod:`.polynomials` for the methods.
+``vscalefps`` multiplies by 2^n, also if the result overflows or is subnormal; ``vrcp14ps`` is a reciprocal
+with a relative error of at most 2^-14. See :mod:`.polynomials` for the methods.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ class ModelError(GraphwrightError):
 class UnknownRankError(ModelError):
     """The types of an op cannot be inferred, as the rank of an operand is unknown.
 
-    It names the node. ``UnknownRank`` of :mod:`graphwright.ir.types`, from which it follows, does not: most
-    callers catch that one and go on without the rank.
+    The error names the node. It is raised where ``UnknownRank`` of :mod:`graphwright.ir.types` was caught,
+    which names no node: most callers catch that exception and continue without the rank.
     """
 
 

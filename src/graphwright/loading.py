@@ -44,8 +44,8 @@ def load(
     """Loads an ``.om`` file from its path, its bytes, or a binary file open for reading.
 
     Its kernels run if it was signed by this user or by one of ``keys`` (bytes or key files), or with
-    ``trust=True``. The options of these names have the same effect, and ``trust=False`` overrides them. Its
-    graph is compiled again if none of this applies, if it has no code for this CPU or device, or if it was
+    ``trust=True``. The options of these names have the same effect; ``trust=False`` overrides them. The graph
+    of any other file is compiled again. So is that of a file without code for this CPU or device, or that was
     compiled for another version of the kernel library.
 
     - ``mmap``: map the weights instead of copying them; the file must not change while the model is in

@@ -25,7 +25,7 @@ from graphwright.ir.loops.nodes import (
     select,
 )
 from graphwright.ir.symbols import product, symbol
-from graphwright.ir.types import F32, F64, DType, TensorType
+from graphwright.ir.types import F32, TensorType
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias, Launch, Run, launch_of
@@ -35,7 +35,7 @@ from graphwright.kernels.resize.resize import Resize as ResizeKernel
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.interpolate import Interpolate
 from graphwright.ops.nn.resize import Resize
-from graphwright.ops.nn.resize_taps import Taps
+from graphwright.ops.nn.resize_taps import Taps, sum_dtype
 
 _SYMBOLS = {"nearest": ResizeKernel.NEAREST, "linear": ResizeKernel.LINEAR, "cubic": ResizeKernel.CUBIC}
 LONGEST = 1 << 24
@@ -110,7 +110,7 @@ def resize_by_taps(node: Node[Resize], context: Context) -> Run | Alias | str:
         return "its input is empty"
     if not passes:
         return Alias(x)
-    dtype = _wide(x.type.dtype) if op.mode != "nearest" else x.type.dtype
+    dtype = sum_dtype(x.type.dtype) if op.mode != "nearest" else x.type.dtype
     order = _order([axis for axis, _ in passes], sizes, _planes_refusal(node) is None)
     launches, source = [], x
     for done, axes in enumerate(order, start=1):
@@ -165,10 +165,6 @@ def interpolate(node: Node[Interpolate], context: Context) -> Launch | str:
     return builder.launch(loops)
 
 
-def _wide(dtype: DType) -> DType:
-    return dtype.computed if dtype.is_float else F64
-
-
 def _along(
     axis: int, taps: Taps, source: Value, target: Value, node: Node[Resize], context: Context
 ) -> Launch:
@@ -185,7 +181,7 @@ def _along(
         result: Scalar = Load(x, (o, Load(positions, (r,)), i))
     else:
         used = np.flatnonzero(taps.weights.any(0))
-        dtype = _wide(source.type.dtype)
+        dtype = sum_dtype(source.type.dtype)
         # Tap by tap: if the last axis is vectorized, positions and weights are contiguous.
         positions_of = np.ascontiguousarray(taps.positions[:, used].T.astype(np.int32))
         weights_of = np.ascontiguousarray(taps.weights[:, used].T.astype(dtype.numpy))

@@ -109,13 +109,13 @@ static void OF(multiply)(const struct conv *g, const struct unit *o, const struc
             /* N planes prefetch the STORED weights evenly; hardware fetches cache lines in pairs */
             const int64_t share = panel * STORED / N;
             const float *ahead = w + (N == STORED ? 1 : 2) * panel + column * share;
-            const int64_t fetches = ceildiv(p->count, p->rows) * ceildiv(cin, TURN) * FETCHES;
+            const int64_t fetches = ceildiv(p->count, p->rows) * ceildiv(cin, UNROLL) * FETCHES;
             const int64_t step = smaller(ceildiv(4 * share, fetches), 128);
             for (int64_t at = 0; at < p->count; at += p->rows) {
                 product_of[smaller(p->rows, p->count - at) - 1][c->count - 1](cin, in, u, y, ahead, step);
                 in += g->in_runs * ROWS * K_RUN;
                 y += p->rows * c->count * VL;
-                ahead += cin / TURN * FETCHES * step / 4;
+                ahead += cin / UNROLL * FETCHES * step / 4;
             }
         }
     }

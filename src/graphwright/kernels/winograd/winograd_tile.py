@@ -35,7 +35,7 @@ def product_vectors(isa: Isa) -> int:
 def products(isa: Isa) -> str:
     """``product_of[rows - 1][vectors - 1](k, v, u, y, ahead, step)``. ``v`` is [K_RUN channels][ROWS][K_RUN],
     ``u`` is [channel][vector][VL], ``y`` is [row][vector][VL]. From ``ahead`` on, ``FETCHES`` cache lines,
-    ``step`` bytes apart, are prefetched to L2 for each ``TURN`` channels.
+    ``step`` bytes apart, are prefetched to L2 for each ``UNROLL`` channels.
     """
     rows, vectors = range(1, product_rows(isa) + 1), range(1, product_vectors(isa) + 1)
     table = ",\n".join(f"    {{{', '.join(f'product_{r}x{v}' for v in vectors)}}}" for r in rows)
@@ -43,7 +43,7 @@ def products(isa: Isa) -> str:
 #define K_RUN {K_RUN}
 #define ROWS {len(rows)} /* tiles of a product at most */
 #define VECTORS {len(vectors)} /* blocks of output channels of a product at most */
-#define TURN {_UNROLL}
+#define UNROLL {_UNROLL}
 #define FETCHES {_FETCHES}
 
 {"".join(_Product(isa, r, v).text() for r in rows for v in vectors)}

@@ -26,7 +26,7 @@ from graphwright.ops.core.unary import Abs, Ceil, Floor
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.core.where import Where
 from graphwright.ops.nn.interpolate import Interpolate
-from graphwright.ops.nn.resize_taps import Method
+from graphwright.ops.nn.resize_taps import Method, sum_dtype
 from graphwright.records import dataclass
 
 
@@ -204,11 +204,6 @@ def _resized_axis(
     return _ResizedAxis(axis, size, unchanged.where(index, position), unchanged)
 
 
-def _sum_dtype(dtype: DType) -> DType:
-    """The dtype in which elements of ``dtype`` are summed."""
-    return dtype.computed if dtype.is_float else F64
-
-
 def _positions(i: Vector, size: Vector, count: Vector, given: AxisParameters, method: Method) -> Vector:
     """The coordinate in the input of each element ``i`` of the result (ONNX:
     coordinate_transformation_mode).
@@ -274,7 +269,7 @@ def _sums(b: Builder, x: Value, along: _ResizedAxis, method: Method) -> Value:
     positions = taps.clipped(0.0, along.size - 1.0)
     if along.unchanged is not None:
         positions = (along.unchanged & weights.equals(0.0)).where(Vector(b, b.const(-1.0, F64)), positions)
-    factors = b(Cast(_sum_dtype(x.type.dtype)), weights.value)
+    factors = b(Cast(sum_dtype(x.type.dtype)), weights.value)
     total: Value = b(Interpolate(along.axis), x, b(Cast(I64), positions.value), factors)
     return total
 

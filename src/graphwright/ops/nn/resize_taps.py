@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.op import Array
+from graphwright.ir.types import F64, DType
 from graphwright.records import dataclass
 
 MODES = ("nearest", "linear", "cubic")
@@ -53,6 +54,11 @@ class Method:
         info = np.iinfo(dtype)
         high = float(info.max)
         return float(info.min), high if int(high) <= info.max else float(np.nextafter(high, 0))
+
+
+def sum_dtype(dtype: DType) -> DType:
+    """The dtype in which weighted elements of ``dtype`` are summed."""
+    return dtype.computed if dtype.is_float else F64
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def test_unsupported_delta_nets_are_refused() -> None:
     assert "needs input 4, 'decay'" in message(operands(decay=None))
     feeds = operands()
     assert "add cu_seqlens or initial_state" in message(feeds[:6])
-    assert "which needs the state" in message([feeds[0], None, None, None, feeds[4], feeds[5]])
+    assert "does not have 4 axes" in message([feeds[0], None, None, None, feeds[4], feeds[5]])
     assert "as many value heads as query heads" in message(operands(query=normal(6, 3, KEYS)))
 
 

@@ -39,4 +39,4 @@ def test_scores_of_all_experts_agree_with_onnxruntime() -> None:
 @pytest.mark.parametrize("given", [(3, 1, 1), (4, 5, 1), (4, 1, 0)])
 def test_groups_that_do_not_match_are_refused(given: tuple[int, ...]) -> None:
     message = refused("MoEGroupRouter", [normal(5, 8), normal(8)], **settings(*given))
-    assert "n_group divides the experts" in message
+    assert "n_group must divide the number of experts" in message

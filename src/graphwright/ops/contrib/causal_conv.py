@@ -52,7 +52,7 @@ def _import(i: OnnxImporter) -> Any:
     kept = (taps - 1) * dilation
     shape = x.type.dims
     if rank_of(x) < 3 or (rank_of(x) > 3 and not last):
-        raise i.fail(f"the input is {x.type}", hint="it has the axes [batch, channels, tokens]")
+        raise i.fail(f"the input is {x.type}", hint="it must have the axes [batch, channels, tokens]")
     if last:
         x = _channels_first(i, x, channels)
     batch, _, tokens = x.type.dims
@@ -107,14 +107,16 @@ def _kernel(i: Importer) -> tuple[int, int]:
     """The channels and taps of the weight."""
     dims = [n for n in i.input(1).type.dims if isinstance(n, int) and n > 0]
     if len(dims) != 3 or dims[1] != 1 or i.input(1).type.rank != 3:
-        raise i.fail(f"the weight is {i.input(1).type}", hint="it has static axes [channels, 1, taps]")
+        raise i.fail(
+            f"the weight is {i.input(1).type}", hint="it must have the static axes [channels, 1, taps]"
+        )
     return dims[0], dims[2]
 
 
 def _dilation(i: Importer) -> int:
     dilation = int(i.attr("dilation", 1))
     if dilation < 1:
-        raise i.fail(f"dilation is {dilation}", hint="it is at least 1")
+        raise i.fail(f"dilation is {dilation}", hint="it must be at least 1")
     return dilation
 
 

@@ -89,7 +89,8 @@ def _sizes(i: Importer, query: Value, value: Value, packing: _Packing) -> Sizes:
     if len(dims) < 4 or dims[2] % dims[0]:
         raise i.fail(
             f"the operands are {query.type} and {value.type}",
-            hint="sizes of heads are static; there are as many value heads as query heads, or a multiple",
+            hint="sizes of heads must be static, and there must be as many value heads as query heads, or a "
+            "multiple of them",
         )
     return Sizes(packing.batch, packing.tokens, dims[2], 1, dims[1], dims[3])
 
@@ -101,7 +102,8 @@ def _parts(i: Importer) -> tuple[Value, Value, Value]:
         return query, wide(i, i.input(1)), wide(i, i.input(2))
     if past is None or rank_of(past) != 4:
         raise i.fail(
-            "queries, keys and values are one input", hint="which needs the state [B, heads, values, keys]"
+            "queries, keys and values are one input, but the state is missing or does not have 4 axes",
+            hint="give the state [B, heads, values, keys], from which their sizes follow",
         )
     _, heads, values, keys = past.type.dims
     *lead, features = query.type.dims

@@ -61,7 +61,8 @@ def _of_best_groups(i: Importer, biased: Value, experts: int) -> Value:
     if groups < 1 or experts % groups or not 1 <= kept <= groups or best < 1:
         raise i.fail(
             f"{experts} experts, n_group {groups}, topk_group {kept}, group_topk {best} do not match",
-            hint="n_group divides the experts, and topk_group is at most n_group",
+            hint="n_group must divide the number of experts, topk_group must be 1 to n_group, and group_topk "
+            "must be at least 1",
         )
     size = experts // groups
     grouped = i.emit(Reshape((-1, groups, size)), biased)

@@ -35,12 +35,15 @@ def _streams(i: Importer) -> Value:
     """Input 0, the streams, as f32[..., C, H]; with ``num_branches`` they are stored as [..., C * H]."""
     x, count = wide(i, i.input(0)), int(i.attr("num_branches", 0))
     if count < 0:
-        raise i.fail(f"num_branches is {count}", hint="it is the number of streams, or 0 for grouped ones")
+        raise i.fail(
+            f"num_branches is {count}",
+            hint="it must be the number of streams, or 0 if they have an axis of their own",
+        )
     if count:
         *rows, features = x.type.dims
         return reshaped(i.builder, x, (*rows, count, floordiv(features, count)))
     if rank_of(x) < 2:
-        raise i.fail(f"the streams are {x.type}", hint="they have the axes [..., C, H]")
+        raise i.fail(f"the streams are {x.type}", hint="they must have the axes [..., C, H]")
     return x
 
 

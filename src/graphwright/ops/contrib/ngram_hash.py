@@ -34,7 +34,7 @@ def _import(i: OnnxImporter) -> Any:
     longest, heads = int(i.required_attr("max_ngram_size")), int(i.required_attr("n_head_per_ngram"))
     if longest < 2 or heads < 1:
         raise i.fail(
-            f"max_ngram_size is {longest} and n_head_per_ngram {heads}", hint="they are at least 2 and 1"
+            f"max_ngram_size is {longest} and n_head_per_ngram {heads}", hint="they must be at least 2 and 1"
         )
     ids, fill = i.input(0), _fill(i)
     batch, length = ids.type.dims

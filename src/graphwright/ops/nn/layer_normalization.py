@@ -127,10 +127,11 @@ normalizes; 16-bit floats are normalized in f32 all the same.
 
 
 def _stashed(i: Importer) -> DType:
-    dtype = _STASHED.get(i.attr("stash_type", 1))
-    if dtype is None:
-        raise i.fail(f"stash_type is not one of {', '.join(map(str, _STASHED.values()))}")
-    return dtype
+    given = i.attr("stash_type", 1)
+    if given not in _STASHED:
+        choice = ", ".join(f"{number} ({dtype})" for number, dtype in _STASHED.items())
+        raise i.fail(f"stash_type is {given}; it must be one of {choice}")
+    return _STASHED[given]
 
 
 def _import_layer(i: OnnxImporter) -> Any:

@@ -51,7 +51,7 @@ def _parameters(i: AtenImporter, dtype: DType) -> list[Value]:
         return [scale]
     known, (least, most) = i.constant(2), _range(i, dtype)
     if zero.type.dtype.numpy.kind not in "iu":
-        raise i.fail(f"zero points are {zero.type.dtype}")
+        raise i.fail(f"zero points of {zero.type.dtype} are not supported")
     if known is not None and ((known < least) | (known > most)).any():
         raise i.fail(f"a zero point is outside {least}..{most}")
     return [scale, as_dtype(i.builder, zero, dtype)]

@@ -566,6 +566,7 @@ def test_no_outputs_and_dangling_outputs_are_rejected() -> None:
 def test_inputs_may_be_containers(type: onnx.TypeProto, dtype: str) -> None:
     model = model_of([helper.make_node("Identity", ["x"], ["y"])])
     model.graph.input[0].type.CopyFrom(type)
+    model.graph.output[0].type.CopyFrom(type)
     module = load(model)
     assert [str(v.type) for v in (*module.main.inputs, *module.main.outputs)] == [dtype, dtype]
     with pytest.raises(ModelError, match="is not a tensor and has no shape"):

@@ -28,6 +28,8 @@ Array = np.ndarray[Any, Any]
 N, M = 7, 5
 """Of the largest gear; a gear less has 3 and 2."""
 REFERENCE = Options(device="reference")
+_FIRST_TYPE = {"ArgMax": INT64, "NonZero": INT64, "Cast": TensorProto.DOUBLE}
+"""The element types of first outputs, where they are not f32."""
 
 
 def one(
@@ -41,7 +43,7 @@ def one(
     return onnx_model(
         [node(op, ["x", *names], made, name="it", **attributes)],
         {"x": (FLOAT, shape), **fed},
-        {name: (INT64 if k else FLOAT, None) for k, name in enumerate(made)},
+        {name: (INT64 if k else _FIRST_TYPE.get(op, FLOAT), None) for k, name in enumerate(made)},
         held,
     )
 

@@ -9,6 +9,7 @@ import onnx
 from graphwright.errors import ModelError
 from graphwright.frontends.onnx.calls import location_of
 from graphwright.frontends.onnx.catalog import Catalog, Unsupported
+from graphwright.frontends.onnx.declared_outputs import check_outputs
 from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
 from graphwright.frontends.onnx.foreign import ForeignNodes
 from graphwright.frontends.onnx.metadata import note_modules, read_hint
@@ -139,6 +140,7 @@ class GraphReader:
         sources = scope.builder.sources
         self.read_initializers(proto, scope)
         self.read_nodes(proto.node, scope)
+        check_outputs(proto, scope, self.report)
         outputs = self.read_outputs(names, scope, what)
         scope.builder.sources = sources
         if outputs is None:

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from graphwright.frontends.onnx.channel_blocks import with_block_size
+from graphwright.frontends.onnx.declared_outputs import check_outputs
 from graphwright.frontends.onnx.faults import Fault, Report, text
 from graphwright.frontends.onnx.foreign import ForeignNodes
 from graphwright.frontends.onnx.graph import GraphReader
@@ -20,7 +21,7 @@ from graphwright.frontends.onnx.order import reads
 from graphwright.frontends.onnx.read import Source, read
 from graphwright.frontends.onnx.scope import POISON, Frame, Scope
 from graphwright.frontends.onnx.tensors import mapped_contents
-from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
+from graphwright.frontends.onnx.types import Binding, shape_text, tensor_type, usable_name
 from graphwright.ir.build import new_main_graph
 from graphwright.ir.constants.user_inputs import constant_for
 from graphwright.ir.default_values import OVERRIDABLE
@@ -121,6 +122,7 @@ def _read_model(
         _read_input(reader, scope, name, info, shapes.get(name), constants)
     reader.read_initializers(model.graph, scope)
     reader.read_nodes(with_block_size(nodes, model.graph, opened.files), scope)
+    check_outputs(model.graph, scope, report)
     if reader.incomplete:
         reader.report_all_unsupported(model.graph, frame.opsets)
     if not names:
@@ -203,7 +205,7 @@ def _check_names(
     for what, given, known in (("shapes", shapes, data), ("constants", constants, named)):
         unknown = [name for name in given if name not in known]
         if unknown:
-            inputs = listed([f"{name} {_shape_text(info)}" for name, info in data.items()])
+            inputs = listed([f"{name} {shape_text(info)}" for name, info in data.items()])
             hint = f"{did_you_mean(unknown, known)}the inputs are: {inputs}"
             report.add(Fault(what, f"not an input: {', '.join(map(repr, unknown))}", hint), "the model")
 
@@ -225,7 +227,7 @@ def _bind_sizes(reader: GraphReader, info: onnx.ValueInfoProto, sizes: Sequence[
     occurs.
     """
     name, declared = text(info.name), info.type.tensor_type
-    hint = f"the input is {name} {_shape_text(info)}"
+    hint = f"the input is {name} {shape_text(info)}"
     if declared.HasField("shape") and len(declared.shape.dim) != len(sizes):
         raise Fault(
             "shapes", f"{name!r} has rank {len(declared.shape.dim)}, but {len(sizes)} sizes are given", hint
@@ -241,13 +243,3 @@ def _bind_sizes(reader: GraphReader, info: onnx.ValueInfoProto, sizes: Sequence[
             raise Fault("shapes", f"{name!r} has a fixed size of {fixed}, which cannot become {size}", hint)
         if isinstance(size, int) and usable_name(dim):
             reader.dims.bind(usable_name(dim), size)
-
-
-def _shape_text(info: onnx.ValueInfoProto) -> str:
-    if not info.type.tensor_type.HasField("shape"):
-        return "[*]"
-    sizes = (
-        usable_name(d) or (str(d.dim_value) if d.dim_value > 0 else "?")
-        for d in info.type.tensor_type.shape.dim
-    )
-    return f"[{', '.join(sizes)}]"

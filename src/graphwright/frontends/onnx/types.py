@@ -106,6 +106,17 @@ def _dim(
     return dims.named(shared) if shared else dims.fresh(name, axis)
 
 
+def shape_text(info: onnx.ValueInfoProto) -> str:
+    """The declared shape of a tensor, such as ``[N, 3]``; ``[*]`` if its rank is unknown."""
+    if not info.type.tensor_type.HasField("shape"):
+        return "[*]"
+    sizes = (
+        usable_name(d) or (str(d.dim_value) if d.dim_value > 0 else "?")
+        for d in info.type.tensor_type.shape.dim
+    )
+    return f"[{', '.join(sizes)}]"
+
+
 def dtype_of_proto(declared: onnx.TypeProto) -> DType:
     """The dtype for an ONNX type: the element type of a tensor, or a container dtype. Raises Fault."""
     match declared.WhichOneof("value"):

@@ -13,7 +13,7 @@ from graphwright.package.package import MAIN
 from graphwright.package.zip_directory import is_plain
 from graphwright.passes.bind_sizes import Shapes
 from graphwright.records import dataclass
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.message_text import did_you_mean, listed
 
 AnyShapes: TypeAlias = Mapping[str, Sequence[Size] | str] | Sequence[Size] | Sequence[Sequence[Size]]
 """Sizes by input; the sizes of the only input; or those of each input, in the order of the model."""

@@ -39,7 +39,7 @@ from graphwright.option_values import (
     read_switch,
 )
 from graphwright.records import dataclass, field, fields, replace
-from graphwright.support.spelling import close_names, did_you_mean
+from graphwright.support.message_text import close_names, did_you_mean
 
 _PREFIX: Final = "GRAPHWRIGHT_"
 _OTHER_VARIABLES: Final = ("GRAPHWRIGHT_MODELS",)

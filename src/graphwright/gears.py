@@ -16,7 +16,7 @@ from graphwright.ir.graph import Graph, Value
 from graphwright.ir.symbols import Expr
 from graphwright.ops.control.bucket_index import OTHERWISE
 from graphwright.records import dataclass, field
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.message_text import did_you_mean, listed
 
 FEWEST, MOST = 2, 100
 COMBINE = ("zip", "product")

@@ -33,7 +33,7 @@ ALLOWED = (
     "graphwright.ir.constants.conversion graphwright.ir.constants.deferred graphwright.ir.constants.mapped "
     "graphwright.ir.pytree graphwright.low_ir.wire graphwright.records graphwright.log "
     "graphwright.option_files graphwright.option_values graphwright.support.gc_pause "
-    "graphwright.support.background graphwright.support.spelling graphwright.support.file_kinds "
+    "graphwright.support.background graphwright.support.message_text graphwright.support.file_kinds "
     "graphwright.support.fork_lock graphwright.support.event_sink graphwright.support.source_record"
 ).split()
 PACKAGES = {"graphwright", *(f"graphwright.{name}" for name in ("ir", "ir.constants", "low_ir", "support"))}

@@ -21,7 +21,7 @@ from graphwright.ir.op.region_op import RegionOp
 from graphwright.ir.symbols import Expr, SymbolError, parse_dim
 from graphwright.ir.types import DTYPES, DType, dtype_of
 from graphwright.records import MISSING, fields
-from graphwright.support.spelling import did_you_mean
+from graphwright.support.message_text import did_you_mean
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 

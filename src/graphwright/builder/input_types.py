@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.builder.faults import fault
 from graphwright.ir.symbols import Dim, SymbolError, parse_dim
 from graphwright.ir.types import DTYPES, DType, dtype_of
-from graphwright.support.spelling import did_you_mean
+from graphwright.support.message_text import did_you_mean
 
 
 def size_of(given: Any, shape: Sequence[Any]) -> Dim:

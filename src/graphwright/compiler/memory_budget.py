@@ -25,7 +25,7 @@ from graphwright.memory.step_order import least_memory_steps
 from graphwright.memory.storage import Weights, assign_storage
 from graphwright.memory.timeline import PlacedBuffer, Timeline, planned_sizes, timeline
 from graphwright.records import dataclass
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.support.units import bytes_text
 
 WORK_SHARE: Final = 8

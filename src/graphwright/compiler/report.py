@@ -13,7 +13,7 @@ from graphwright.kernels.select import host_steps
 from graphwright.kernels.steps import all_steps
 from graphwright.passes.base import Reason, Record
 from graphwright.records import replace
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 
 MAX_REASONS = 200
 _NAME = 80

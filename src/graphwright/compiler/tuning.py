@@ -31,7 +31,7 @@ from graphwright.records import replace
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.runtime.executor import RunError
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.message_text import did_you_mean, listed
 from graphwright.targets.registry import target_of
 from graphwright.tuning.paired_timing import Timed
 from graphwright.tuning.search import Search

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from graphwright.option_files.text import option_text
-from graphwright.support.spelling import did_you_mean
+from graphwright.support.message_text import did_you_mean
 
 KEYS: Final = ("rules", "off")
 """The keys of a file: ``rules``, which is "all", "none" or a list of names, and ``off``, a list of names."""

@@ -17,7 +17,7 @@ from graphwright.ir.symbols import RELATIONS, Constraint, Expr, SymbolTable, sub
 from graphwright.ir.symbols import Dim as SymbolicDim
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass, field, replace
-from graphwright.support.spelling import counted, did_you_mean, listed
+from graphwright.support.message_text import counted, did_you_mean, listed
 
 Shapes = Mapping[str, Sequence[Size]]
 """Shapes by input name: numbers, names (symbolic sizes, shared by name), ranges, or None for the size in the

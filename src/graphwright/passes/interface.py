@@ -16,7 +16,7 @@ from graphwright.ir.symbols import Dim, Expr
 from graphwright.passes.base import Record
 from graphwright.passes.bind_sizes import bind_sizes
 from graphwright.passes.dead_code import DeadCode
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.message_text import did_you_mean, listed
 
 
 def bind_constants(module: Module, constants: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, Opt, P, Rule, Var, always
 from graphwright.ir.op import Array
 from graphwright.ops.core.binary import Add, Sub
-from graphwright.ops.core.shaping import number
+from graphwright.ops.core.size_inference import number
 from graphwright.ops.nn.batch_normalization import BatchNormalization
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.spatial import Windows

@@ -9,7 +9,7 @@ from graphwright.ir.names import html_text, sources_text
 from graphwright.profiling.rows import Row
 from graphwright.profiling.totals import Totals
 from graphwright.records import dataclass
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.support.terminal_width import terminal_width
 from graphwright.support.units import bytes_text, duration_text
 

@@ -15,7 +15,7 @@ from graphwright.ir.names import html_text, terminal
 from graphwright.ir.sizes import span_text
 from graphwright.package.package import Entry
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.support.units import bytes_text
 
 if TYPE_CHECKING:

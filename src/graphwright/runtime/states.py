@@ -11,7 +11,7 @@ from graphwright.ir.arrays import Array, np
 from graphwright.runtime.executor import Executor, FastPath
 from graphwright.runtime.feeds.conversion import read_array
 from graphwright.support.fork_lock import ForkLock
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.message_text import did_you_mean, listed
 
 
 class States(Mapping[str, Array]):

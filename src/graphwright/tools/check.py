@@ -14,7 +14,7 @@ from graphwright.ir.graph import Module
 from graphwright.ir.op import Trait
 from graphwright.ir.types import DType
 from graphwright.records import dataclass
-from graphwright.support.spelling import listed
+from graphwright.support.message_text import listed
 from graphwright.tools.arguments import as_array
 from graphwright.tools.measuring.engines import first_line
 

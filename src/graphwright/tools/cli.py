@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from graphwright.ir.names import terminal
-from graphwright.support.spelling import did_you_mean
+from graphwright.support.message_text import did_you_mean
 from graphwright.tools.arguments import Version
 from graphwright.tools.command_classes import Group
 from graphwright.tools.console import say

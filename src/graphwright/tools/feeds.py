@@ -15,7 +15,7 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.ir.sizes import Dim
 from graphwright.ir.types import DType
 from graphwright.runtime.feeds.input_shapes import input_shapes
-from graphwright.support.spelling import did_you_mean
+from graphwright.support.message_text import did_you_mean
 from graphwright.tools.arguments import NO_JSON, Sizes, as_array, read_json, read_value
 from graphwright.tools.arrays import read_npy, read_npz
 

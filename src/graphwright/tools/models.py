@@ -18,7 +18,7 @@ from graphwright.package.sign import known_keys
 from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 from graphwright.support.file_kinds import PACKAGE, ZIP, kind_of_file
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.message_text import did_you_mean, listed
 from graphwright.tools.arguments import (
     Constants,
     EntryName,

@@ -17,7 +17,7 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.torch.source_lines import user_line
 from graphwright.log import warn_once
 from graphwright.records import dataclass
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.torch.captured import backend_of, graph_names
 
 MOST_GRAPHS: Final = 10_000

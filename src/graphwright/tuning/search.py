@@ -17,7 +17,7 @@ from graphwright.cost.choices import Choice
 from graphwright.ir.arrays import np
 from graphwright.option_files.tuning_records import Measured, Times, Workloads
 from graphwright.records import dataclass, field, replace
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.tuning.paired_timing import ChangedTasks, compare, is_gain
 from graphwright.tuning.trial import Trial, closure, numbers_in, part_of
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.names import terminal
 from graphwright.records import dataclass, field
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 
 NAMED_NODES = 3
 """Nodes that the message about an unsupported op names."""

@@ -28,7 +28,7 @@ from graphwright.ir.default_values import OVERRIDABLE
 from graphwright.ir.graph import Module, Role, Signature
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls
 from graphwright.records import dataclass
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.message_text import did_you_mean, listed
 
 FIRST_IR_WITH_OPSETS = 3
 """The first version of the IR in which models import opsets; those before use the first one."""

@@ -18,7 +18,7 @@ from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import MAX_RANK, DType, TensorType, map_of, optional_of, sequence_of
 from graphwright.records import dataclass
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 
 Binding = int | str | None
 """A size that the caller gives: a number, the name of a symbol, or None for the size of the model."""

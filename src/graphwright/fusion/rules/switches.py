@@ -12,7 +12,7 @@ from graphwright.fusion.rules.registry import all_rules
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.passes.base import RulePass
 from graphwright.records import dataclass, field
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.message_text import did_you_mean, listed
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from graphwright.kernels.launch import Alias, Launch, Run, launch_of
 from graphwright.kernels.loops.kernel_builder import KernelBuilder, nest, rows_and_columns
 from graphwright.kernels.resize.resize import Coordinates, Rounding
 from graphwright.kernels.resize.resize import Resize as ResizeKernel
-from graphwright.ops.core.shaping import number
+from graphwright.ops.core.size_inference import number
 from graphwright.ops.nn.interpolate import Interpolate
 from graphwright.ops.nn.resize import Resize
 from graphwright.ops.nn.resize_taps import Taps, sum_dtype

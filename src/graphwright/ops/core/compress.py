@@ -19,7 +19,7 @@ from graphwright.ops.core.checks import need_dtype, rank_of
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.non_zero import bounded_non_zero
 from graphwright.ops.core.reshape import reshaped
-from graphwright.ops.core.shaping import known_ints
+from graphwright.ops.core.size_inference import known_ints
 
 
 @op("Compress")

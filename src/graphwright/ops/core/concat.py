@@ -17,7 +17,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, symbol, total
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.checks import same_dtype
-from graphwright.ops.core.shaping import with_moved_elements
+from graphwright.ops.core.size_inference import with_moved_elements
 
 
 @op("Concat")

@@ -32,7 +32,7 @@ from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import need_sizes
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.known_elements import known_size
-from graphwright.ops.core.shaping import known_dims, known_parts
+from graphwright.ops.core.size_inference import known_dims, known_parts
 
 
 @op("ConstantOfShape")

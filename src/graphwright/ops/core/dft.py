@@ -20,7 +20,7 @@ from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.references import like, quiet
 from graphwright.ops.core.reshape import reshaped
-from graphwright.ops.core.shaping import known_dims, known_ints, number
+from graphwright.ops.core.size_inference import known_dims, known_ints, number
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import replace

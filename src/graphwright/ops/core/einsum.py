@@ -19,7 +19,7 @@ from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.references import like, quiet, widened
 from graphwright.ops.core.reshape import reshaped
-from graphwright.ops.core.shaping import number
+from graphwright.ops.core.size_inference import number
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import dataclass

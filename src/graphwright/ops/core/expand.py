@@ -15,7 +15,7 @@ from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.checks import need_sizes
 from graphwright.ops.core.imports import simple
-from graphwright.ops.core.shaping import known_dims, known_parts, with_moved_elements
+from graphwright.ops.core.size_inference import known_dims, known_parts, with_moved_elements
 
 
 @op("Expand")

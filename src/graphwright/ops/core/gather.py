@@ -17,7 +17,7 @@ from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import need_dtype
 from graphwright.ops.core.reshape import reshaped
-from graphwright.ops.core.shaping import known_ints, with_moved_elements
+from graphwright.ops.core.size_inference import known_ints, with_moved_elements
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import replace
 

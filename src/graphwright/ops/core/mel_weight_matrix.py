@@ -13,7 +13,7 @@ from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, STRING, DType, T
 from graphwright.ops.core.checks import FLOATS, NUMBERS, need_dtype, need_scalar
 from graphwright.ops.core.gather import INDICES
 from graphwright.ops.core.imports import dtype_attribute
-from graphwright.ops.core.shaping import known_dims, known_floats
+from graphwright.ops.core.size_inference import known_dims, known_floats
 
 _INTEGERS = ("the number of bands", "the length of the transform", "the sample rate")
 _EDGES = ("the lower edge", "the upper edge")

@@ -17,7 +17,7 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.bind_size import bind_symbol
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.shaping import known_dims, known_floats, number
+from graphwright.ops.core.size_inference import known_dims, known_floats, number
 
 _MOST_F32 = 1 << 24
 """f32 has all integers up to this one."""

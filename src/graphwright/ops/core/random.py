@@ -13,7 +13,7 @@ from graphwright.ops.core.binary import Less
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import FLOATS
 from graphwright.ops.core.imports import dtype_attribute
-from graphwright.ops.core.shaping import number
+from graphwright.ops.core.size_inference import number
 
 
 class Random(Op):

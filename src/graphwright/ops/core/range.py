@@ -24,7 +24,7 @@ from graphwright.ops.core.div import Div
 from graphwright.ops.core.imports import simple
 from graphwright.ops.core.known_elements import known_size
 from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.shaping import known_dims, known_floats, new_sizes
+from graphwright.ops.core.size_inference import known_dims, known_floats, new_sizes
 from graphwright.ops.core.unary import Abs, Ceil
 from graphwright.ops.core.where import Where
 

@@ -26,7 +26,7 @@ from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, Expr, floordiv, mod, numbers, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.checks import need_sizes
-from graphwright.ops.core.shaping import cancel, known_dims, known_parts, with_moved_elements
+from graphwright.ops.core.size_inference import cancel, known_dims, known_parts, with_moved_elements
 
 
 @op("Reshape")

@@ -25,7 +25,7 @@ from graphwright.ops.core.div import Div
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range, scalar_of
 from graphwright.ops.core.reshape import reshaped
-from graphwright.ops.core.shaping import known_dims, known_ints, length_of, number, with_moved_elements
+from graphwright.ops.core.size_inference import known_dims, known_ints, length_of, number, with_moved_elements
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.transpose import Transpose

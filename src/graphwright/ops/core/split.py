@@ -26,7 +26,7 @@ from graphwright.ir.op import (
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.core.shaping import known_dims, new_sizes, number, with_moved_elements
+from graphwright.ops.core.size_inference import known_dims, new_sizes, number, with_moved_elements
 
 MAX_PARTS = 1 << 20
 """A larger number of outputs is rejected, before it exhausts the memory."""

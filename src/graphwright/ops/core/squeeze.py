@@ -26,7 +26,7 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.checks import rank_of, resolve_axes
 from graphwright.ops.core.references import positive_axes
-from graphwright.ops.core.shaping import known_ints, with_moved_elements
+from graphwright.ops.core.size_inference import known_ints, with_moved_elements
 
 
 @op("Squeeze")

@@ -21,7 +21,7 @@ from graphwright.ops.core.imports import without_trailing_none
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.references import like, quiet
 from graphwright.ops.core.reshape import reshaped
-from graphwright.ops.core.shaping import known_dims, number
+from graphwright.ops.core.size_inference import known_dims, number
 from graphwright.records import replace
 
 

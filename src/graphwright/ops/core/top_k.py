@@ -18,7 +18,7 @@ from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.bind_size import bind_symbol
 from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.references import widened
-from graphwright.ops.core.shaping import known_dims, number
+from graphwright.ops.core.size_inference import known_dims, number
 
 
 @op("TopK")

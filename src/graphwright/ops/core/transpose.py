@@ -16,7 +16,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.checks import rank_of
-from graphwright.ops.core.shaping import with_moved_elements
+from graphwright.ops.core.size_inference import with_moved_elements
 
 
 @op("Transpose")

@@ -12,7 +12,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, STRING, TensorType
 from graphwright.ops.core.references import zero_of
-from graphwright.ops.core.shaping import known_ints
+from graphwright.ops.core.size_inference import known_ints
 
 
 @op("Trilu")

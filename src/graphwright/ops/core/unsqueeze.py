@@ -9,7 +9,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.checks import resolve_axes
-from graphwright.ops.core.shaping import known_ints, with_moved_elements
+from graphwright.ops.core.size_inference import known_ints, with_moved_elements
 
 
 @op("Unsqueeze")

@@ -24,7 +24,7 @@ from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.shape import Shape
-from graphwright.ops.core.shaping import known_dims, known_parts, number
+from graphwright.ops.core.size_inference import known_dims, known_parts, number
 
 
 @op("AffineGrid")

@@ -20,7 +20,7 @@ from graphwright.ops.core.range import Range
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.sampling import size_value
 from graphwright.ops.core.scatter_nd import ScatterND
-from graphwright.ops.core.shaping import known_dims, number
+from graphwright.ops.core.size_inference import known_dims, number
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.spatial import Windows, accumulator, tap, windows

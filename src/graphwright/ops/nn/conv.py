@@ -32,7 +32,7 @@ from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.aten import per_axis
 from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.rounded_operands import product_dtype, rounded, verify_precision
-from graphwright.ops.core.shaping import number
+from graphwright.ops.core.size_inference import number
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.spatial import (
     WINDOW_ATTRIBUTES,

@@ -30,7 +30,7 @@ from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim, maximum, product, symbol
 from graphwright.ir.types import F32, F64, TensorType
 from graphwright.ops.core.checks import FLOATS, need_dtype, same_dtype
-from graphwright.ops.core.shaping import number
+from graphwright.ops.core.size_inference import number
 from graphwright.ops.nn.spatial import (
     WINDOW_ATTRIBUTES,
     Windows,

@@ -21,7 +21,7 @@ from graphwright.ops.core.range import Range
 from graphwright.ops.core.references import quiet
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.sampling import blend, build_blend, build_taps, size_value, taps
-from graphwright.ops.core.shaping import number
+from graphwright.ops.core.size_inference import number
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.spatial import (

@@ -16,7 +16,7 @@ from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.scatter_elements import ScatterElements
-from graphwright.ops.core.shaping import known_dims, number
+from graphwright.ops.core.size_inference import known_dims, number
 from graphwright.ops.nn.spatial import windows
 from graphwright.records import replace
 

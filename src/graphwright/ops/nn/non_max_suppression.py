@@ -18,7 +18,7 @@ from graphwright.ops.core.bind_size import bind_size
 from graphwright.ops.core.checks import need_dtype, need_scalar
 from graphwright.ops.core.imports import without_trailing_none
 from graphwright.ops.core.references import quiet
-from graphwright.ops.core.shaping import number
+from graphwright.ops.core.size_inference import number
 
 BLOCK = 256
 """The number of boxes whose intersections are computed at a time."""

@@ -23,7 +23,7 @@ from graphwright.ir.symbols import Dim, floordiv, names_in, substitute, symbol
 from graphwright.ir.types import F16, F32, F64, I64, STRING, U8, DType, TensorType
 from graphwright.ops.core.bind_size import bind_symbols
 from graphwright.ops.core.round_to_range import round_to_range
-from graphwright.ops.core.shaping import known_floats, number
+from graphwright.ops.core.size_inference import known_floats, number
 from graphwright.ops.nn.dynamic_resize import (
     axis_parameters,
     interpolated,

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from graphwright.ir.op import Fact, InferError, Op, family
 from graphwright.ir.symbols import Dim
-from graphwright.ops.core.shaping import known_dims, known_floats, number
+from graphwright.ops.core.size_inference import known_dims, known_floats, number
 from graphwright.ops.nn.rational_scale import ratio_of_scale
 from graphwright.ops.nn.resize_taps import COORDINATES, MODES, ROUNDINGS, Method
 from graphwright.records import replace

@@ -15,7 +15,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, 
 from graphwright.ir.op.exporter import Exporter, Operand
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.ir.types import BF16, F16, TensorType, dtype_of
-from graphwright.ops.core.shaping import number
+from graphwright.ops.core.size_inference import number
 from graphwright.records import dataclass, replace
 
 AUTO_PADS = ("", "SAME_UPPER", "SAME_LOWER")

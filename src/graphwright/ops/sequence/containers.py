@@ -7,7 +7,7 @@ from __future__ import annotations
 from graphwright.ir.op import Array, Fact, Inference
 from graphwright.ir.types import I32, I64, DType, TensorType, sequence_of
 from graphwright.ops.core.checks import need_dtype, need_scalar
-from graphwright.ops.core.shaping import known_ints
+from graphwright.ops.core.size_inference import known_ints
 
 Types = tuple[TensorType, ...] | None
 """The types of the tensors in a sequence, in order; None if they are unknown."""

@@ -13,7 +13,7 @@ from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, STRING, TensorType
 from graphwright.ops.core.checks import need_dtype
-from graphwright.ops.core.shaping import known_ints
+from graphwright.ops.core.size_inference import known_ints
 from graphwright.ops.sequence.containers import Types, sequence_fact
 
 MAX_TRACKED = 1024

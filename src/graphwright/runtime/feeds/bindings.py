@@ -13,7 +13,7 @@ from graphwright.ir.arrays import Array, np
 from graphwright.ir.default_values import constant_hint
 from graphwright.ir.dtypes import STRING, DType
 from graphwright.runtime.feeds.conversion import read_array
-from graphwright.support.spelling import counted, did_you_mean, listed
+from graphwright.support.message_text import counted, did_you_mean, listed
 
 
 class Bindings:

@@ -12,7 +12,7 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.pytree import Constant as ConstantLeaf
 from graphwright.ir.pytree import Forward, Items, Reader, Tensor, Tree, built, described, forward_from, leaves
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.message_text import did_you_mean, listed
 
 
 class ForwardCall:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from graphwright.errors import Collector, FeedError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.symbols import SymbolError, evaluate, names_in, parse_constraint, parse_dim
-from graphwright.support.spelling import counted, did_you_mean
+from graphwright.support.message_text import counted, did_you_mean
 
 UNKNOWN_SIZE = "unknown-size"
 """The code of the error that sizes are not known."""

@@ -9,7 +9,7 @@ import typer
 
 from graphwright.config import Options
 from graphwright.errors import Diagnostic
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import Tolerance, require_new_folder
 from graphwright.tools.check import EvaluationError, random_hint, rounding_tolerance

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from graphwright.config import Options
-from graphwright.support.spelling import counted, listed
+from graphwright.support.message_text import counted, listed
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arguments import Tolerance
 from graphwright.tools.arrays import described

@@ -6,7 +6,7 @@ import typer
 
 from graphwright.config import Options
 from graphwright.runtime.first_nan import NAN, first_nan
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import described
 from graphwright.tools.console import note, progress, say, table

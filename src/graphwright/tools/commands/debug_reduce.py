@@ -16,7 +16,7 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.op import Array
 from graphwright.records import dataclass
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import require_folder
 from graphwright.tools.arrays import write_npz

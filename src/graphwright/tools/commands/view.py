@@ -15,7 +15,7 @@ from graphwright.package.package import Package
 from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 from graphwright.support.file_kinds import EXPORTED, TORCHSCRIPT, kind_of_file
-from graphwright.support.spelling import did_you_mean
+from graphwright.support.message_text import did_you_mean
 from graphwright.support.units import bytes_text
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import Feeds, NewModel, Sizes, parse_constants, require_folder

@@ -9,7 +9,7 @@ from typing import Final
 from graphwright.autofusion.autofuse import Autofused
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.export.onnx import FusedFunction, fused_functions
-from graphwright.support.spelling import counted, listed
+from graphwright.support.message_text import counted, listed
 from graphwright.support.units import bytes_text
 from graphwright.tools.console import paragraph, say, table
 from graphwright.tools.measuring.bench import Ratio

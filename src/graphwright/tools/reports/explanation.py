@@ -15,7 +15,7 @@ from graphwright.fusion.traffic import NodeTraffic, Traffic, total_of, traffic_o
 from graphwright.ir.graph import Module
 from graphwright.package.package import Package
 from graphwright.records import dataclass
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.message_text import did_you_mean, listed
 from graphwright.tools.reports.facts import sides
 
 FORMAT: Final = 1

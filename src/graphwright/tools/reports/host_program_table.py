@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from graphwright.executable.nodes import BindSize, CallHost, CallProgram, HostProgram, programs_of
 from graphwright.executable.specs import TensorSpec
 from graphwright.low_ir.tasks import TaskKind
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.tools.console import say, table
 
 MOST_NAMES = 4

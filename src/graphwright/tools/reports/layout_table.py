@@ -22,7 +22,7 @@ from graphwright.layout.remarks import ROWS, LayoutCopy, LayoutRequest, value_na
 from graphwright.ops.core.transpose import Transpose
 from graphwright.package.package import Package
 from graphwright.records import dataclass
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.support.units import bytes_text, duration_text
 from graphwright.tools.console import note, paragraph, say, table
 

@@ -10,7 +10,7 @@ from graphwright.memory.timeline import PlacedBuffer, Timeline
 from graphwright.records import dataclass
 from graphwright.runtime.memory_use import Memory
 from graphwright.runtime.model import Model
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.support.units import bytes_text
 
 _GAIN: Final = 20

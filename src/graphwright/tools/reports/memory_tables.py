@@ -18,7 +18,7 @@ from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.feeds.input_shapes import UNKNOWN_SIZE
 from graphwright.runtime.memory_use import Memory
 from graphwright.runtime.model import Model
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.support.units import bytes_text
 from graphwright.tools.arguments import Sizes
 from graphwright.tools.console import say, table

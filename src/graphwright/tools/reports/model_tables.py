@@ -17,7 +17,7 @@ from graphwright.ir.names import sources_text
 from graphwright.ir.sizes import Dim
 from graphwright.package.package import Entry, Package
 from graphwright.runtime.model import Model
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.support.units import bytes_text
 from graphwright.tools.console import say, table
 from graphwright.tools.flags import shown_path

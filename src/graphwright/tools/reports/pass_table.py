@@ -10,7 +10,7 @@ from graphwright.compiler.remark_text import decode_remarks
 from graphwright.compiler.remarks import Declined, NodeCount, PassRemark
 from graphwright.ir.names import sources_text, terminal
 from graphwright.package.package import Package
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.tools.console import line_width, paragraph, say
 
 MOST_PASSES: Final = 9

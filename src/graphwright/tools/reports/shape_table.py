@@ -17,7 +17,7 @@ from graphwright.low_ir.tasks import Code, Operand, TaskGraph
 from graphwright.package.package import Entry, Package
 from graphwright.passes.dynamic import open_inputs
 from graphwright.records import dataclass
-from graphwright.support.spelling import counted
+from graphwright.support.message_text import counted
 from graphwright.tools.console import note, say, table
 from graphwright.tools.reports.facts import constraint_texts, guard_texts, size_spans
 

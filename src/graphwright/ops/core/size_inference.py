@@ -1,4 +1,4 @@
-"""Inference helpers of ops that move elements, or take sizes as operands."""
+"""Functions for the inference of ops that take sizes as operands, or move elements of tensors of sizes."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from graphwright.ir.names import script_json
+from graphwright.support.escaping import script_json
 from graphwright.view.document import Compilation, document_of
 from graphwright.view.page import page_of
 from graphwright.view.picture import ROOT, GraphPicture, Group, PictureEdge, PictureNode

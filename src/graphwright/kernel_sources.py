@@ -10,13 +10,13 @@ from graphwright.errors import Diagnostic, OptionError
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import parse_kernels
-from graphwright.ir.names import UniqueNames
 from graphwright.kernels.candidates.generated import GENERATED
 from graphwright.kernels.ref import KernelRef
 from graphwright.low_ir.tasks import FunctionOperand, TaskGraph, TaskKind
 from graphwright.package.package import Package
 from graphwright.records import replace
 from graphwright.runtime.model import Model
+from graphwright.support.unique_names import UniqueNames
 from graphwright.support.whole_folder import new_folder_fault, write_folder
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.standalone import standalone_commands, standalone_source

@@ -16,7 +16,7 @@ from graphwright.errors import Diagnostic, ModelError, OptionError
 from graphwright.frontends.onnx import Opened, open_model
 from graphwright.frontends.onnx.read import Source, onnx_ir_model
 from graphwright.ir.graph import Module
-from graphwright.ir.names import terminal
+from graphwright.support.escaping import terminal
 from graphwright.support.file_kinds import EXPORTED, TORCH, TORCHSCRIPT, FileId, file_id, kind_of_file
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import html
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.ir.names import html_text
+from graphwright.support.escaping import html_text
 
 
 @settings(max_examples=100, deadline=None)

@@ -29,7 +29,7 @@ import sys
 ALLOWED = (
     "graphwright._native graphwright.config graphwright.errors graphwright.loading graphwright.lazy_compiler "
     "graphwright.executable graphwright.package graphwright.runtime graphwright.ir.arrays "
-    "graphwright.ir.default_values graphwright.ir.dtypes graphwright.ir.names "
+    "graphwright.ir.default_values graphwright.ir.dtypes graphwright.support.escaping "
     "graphwright.ir.constants.conversion graphwright.ir.constants.deferred graphwright.ir.constants.mapped "
     "graphwright.ir.pytree graphwright.low_ir.wire graphwright.records graphwright.log "
     "graphwright.option_files graphwright.option_values graphwright.support.gc_pause "

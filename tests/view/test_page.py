@@ -14,7 +14,7 @@ import onnx.parser
 import pytest
 
 import graphwright as gw
-from graphwright.ir.names import script_json
+from graphwright.support.escaping import script_json
 from graphwright.view.document import Compilation, document_of
 from graphwright.view.page import FOLDER, bundle, page_of
 from graphwright.view.picture import GraphPicture, Group, PictureEdge, PictureNode

@@ -39,13 +39,13 @@ from graphwright.ir.builtin.foreign import Foreign
 from graphwright.ir.builtin.fused import region_of
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Graph, Module, Node
-from graphwright.ir.names import terminal
 from graphwright.ir.nesting import regions_of
 from graphwright.ir.symbols import names_in, symbol
 from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.records import dataclass, field, replace
 from graphwright.runtime.devices.this_cpu import for_this_cpu
+from graphwright.support.escaping import terminal
 from graphwright.support.file_kinds import FileId
 from graphwright.support.gc_pause import gc_paused
 from graphwright.targets.base import Target

@@ -21,10 +21,10 @@ from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.hints import hints_of
-from graphwright.ir.names import UniqueNames
 from graphwright.ir.op import Trait
 from graphwright.passes.base import graphs
 from graphwright.records import dataclass
+from graphwright.support.unique_names import UniqueNames
 from graphwright.targets.base import Target
 
 

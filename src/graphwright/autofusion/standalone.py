@@ -30,7 +30,6 @@ from graphwright.executable.python_needs import python_needs
 from graphwright.frontends.onnx import Opened, load
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
-from graphwright.ir.names import identifier, terminal
 from graphwright.ir.nesting import regions_of
 from graphwright.package.pack_weights import no_weights
 from graphwright.package.package import Entry, Package
@@ -38,6 +37,7 @@ from graphwright.package.write import write_package
 from graphwright.records import dataclass, replace
 from graphwright.runtime.devices.kernel_library import LIBRARY_FOLDER
 from graphwright.runtime.devices.this_cpu import for_this_cpu
+from graphwright.support.escaping import identifier, terminal
 from graphwright.targets.cpu.isa import ISAS
 
 _CODE: Final = LIBRARY_FOLDER / "libgraphwright_standalone.so"

@@ -18,12 +18,12 @@ from graphwright.executable.nodes import Dispatch
 from graphwright.gears import Gears, Row, row_text
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
-from graphwright.ir.names import terminal
 from graphwright.ir.types import TensorType
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.buckets import BucketModules, joined_module, padded_modules
 from graphwright.passes.padding import refuse_padding
 from graphwright.records import replace
+from graphwright.support.escaping import terminal
 
 
 def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModules:

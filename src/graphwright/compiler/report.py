@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from graphwright.cost.choices import Choice, choices_in
 from graphwright.executable.nodes import BindSize, CallProgram, HostProgram, Program
-from graphwright.ir.names import sources_text, terminal
 from graphwright.kernels.launch import Alternative, Copy, Launch, Run, SelectedNode
 from graphwright.kernels.select import host_steps
 from graphwright.kernels.steps import all_steps
 from graphwright.passes.base import Reason, Record
 from graphwright.records import replace
+from graphwright.support.escaping import terminal
 from graphwright.support.message_text import counted
+from graphwright.support.source_names import sources_text
 
 MAX_REASONS = 200
 _NAME = 80

@@ -14,10 +14,10 @@ from graphwright.ir.builtin.subgraph import Subgraph
 from graphwright.ir.clone import clone_graph, copy_node
 from graphwright.ir.free_symbols import symbols_in, symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.names import UniqueNames
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import U8, TensorType
 from graphwright.records import replace
+from graphwright.support.unique_names import UniqueNames
 
 
 def closed_copy(nodes: Sequence[Node], name: str) -> tuple[Graph, list[Value], list[Value]]:

@@ -24,12 +24,12 @@ from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.switches import RuleSet
 from graphwright.fusion.splits import Cut, Splits
 from graphwright.ir.graph import Graph, Module, Node
-from graphwright.ir.names import sources_text
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.loop_nests.moves import is_move
 from graphwright.passes.base import Known, Pass, Record, graphs
 from graphwright.records import dataclass, field, replace
+from graphwright.support.source_names import sources_text
 from graphwright.targets.base import Target
 
 _NAME: Final = 80

@@ -10,7 +10,6 @@ from typing import Final
 from graphwright.ir.builtin.foreign import Foreign
 from graphwright.ir.builtin.fused import UNNAMED, Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.names import identifier
 from graphwright.ir.op import Trait
 from graphwright.ir.op.region_op import CallOp
 from graphwright.ir.origin import Origin
@@ -19,6 +18,7 @@ from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul
 from graphwright.passes.base import Pass, Record, nodes_of
 from graphwright.records import dataclass
+from graphwright.support.escaping import identifier
 
 MAX_WORDS: Final = 6
 """The most ops in a name; a name of a larger region lists only the first ones."""

@@ -16,7 +16,6 @@ import numpy as np
 
 from graphwright.ir.loops.nodes import Alloc, Const, Kernel, Let, Loop, Ref, Scalar, walk
 from graphwright.ir.loops.rewrite import rewrite_operands
-from graphwright.ir.names import UniqueNames
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32
 from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
@@ -24,6 +23,7 @@ from graphwright.kernels.launch import Alias, Branch, Copy, Hook, Host, Launch, 
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.steps import all_steps
 from graphwright.records import dataclass, replace
+from graphwright.support.unique_names import UniqueNames
 
 _FUNCTIONS: Final = frozenset(("add", "sub", "mul", "div", "quantize"))
 """Functions whose code does not depend on whether an operand is a literal."""

@@ -33,12 +33,13 @@ from graphwright.ir.loops.nodes import (
     select,
 )
 from graphwright.ir.loops.text import RESERVED
-from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.op import Op, Trait, reduction_op
 from graphwright.ir.op.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import I64
 from graphwright.records import dataclass, field
+from graphwright.support.escaping import identifier
+from graphwright.support.unique_names import UniqueNames
 
 COSTLY = frozenset(
     (

@@ -24,7 +24,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from graphwright.ir.loops.hook import HOOK_SIZES
-from graphwright.ir.names import terminal
 from graphwright.ir.text.quoting import quote
 from graphwright.low_ir.tasks import (
     Binding,
@@ -38,6 +37,7 @@ from graphwright.low_ir.tasks import (
     TaskGraph,
     TaskKind,
 )
+from graphwright.support.escaping import terminal
 
 MAX_EXPRESSION = 60
 """The longest expression that is printed inline, in characters; a longer one is printed once and named."""

@@ -9,10 +9,10 @@ import onnx
 
 from graphwright.executable.specs import TensorSpec
 from graphwright.frontends.onnx.types import dtype_of_proto
-from graphwright.ir.names import identifier
 from graphwright.records import dataclass, field
 from graphwright.runtime.model import Model
 from graphwright.session import ort_type_text
+from graphwright.support.escaping import identifier
 
 _NO_VERSION = 2**63 - 1
 """ONNX Runtime's version of a model whose file has none."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from graphwright.ir.arrays import np
-from graphwright.ir.names import html_text
 from graphwright.profiling.facts import TaskFacts, facts_of
 from graphwright.profiling.rows import GROUPS, rows_of, sorted_rows
 from graphwright.profiling.table import html_rows, summary
 from graphwright.profiling.totals import totals_of
 from graphwright.runtime.events.recording import Events
+from graphwright.support.escaping import html_text
 from graphwright.support.event_sink import EventKind
 from graphwright.support.offline_page import COLORS, OTHER_COLOR, OTHERS, legend, offline_page
 from graphwright.support.units import duration_text

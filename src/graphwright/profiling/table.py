@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from graphwright.ir.names import html_text, sources_text
 from graphwright.profiling.rows import Row
 from graphwright.profiling.totals import Totals
 from graphwright.records import dataclass
+from graphwright.support.escaping import html_text
 from graphwright.support.message_text import counted
+from graphwright.support.source_names import sources_text
 from graphwright.support.terminal_width import terminal_width
 from graphwright.support.units import bytes_text, duration_text
 

@@ -11,10 +11,10 @@ from graphwright import _native
 from graphwright.errors import GraphwrightError
 from graphwright.executable.nodes import buckets_of
 from graphwright.executable.specs import TensorSpec, static_shapes
-from graphwright.ir.names import html_text, terminal
 from graphwright.ir.sizes import span_text
 from graphwright.package.package import Entry
 from graphwright.runtime.devices.cpu import Cpu
+from graphwright.support.escaping import html_text, terminal
 from graphwright.support.message_text import counted
 from graphwright.support.units import bytes_text
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from graphwright.errors import Diagnostic, FeedError
-from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.types import DTYPES, dtype_of
+from graphwright.support.escaping import identifier
+from graphwright.support.unique_names import UniqueNames
 from graphwright.support.whole_file import whole_file
 
 Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from graphwright.ir.names import terminal
+from graphwright.support.escaping import terminal
 from graphwright.support.message_text import did_you_mean
 from graphwright.tools.arguments import Version
 from graphwright.tools.command_classes import Group

@@ -20,8 +20,8 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from graphwright.errors import Diagnostic, with_each_hint_once
-from graphwright.ir.names import terminal
 from graphwright.log import NAME
+from graphwright.support.escaping import terminal
 from graphwright.support.terminal_width import terminal_width
 
 _LINE = 1_000_000

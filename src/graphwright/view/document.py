@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from graphwright.fusion.decisions import Decision
-from graphwright.ir.names import terminal
 from graphwright.ir.refusal import Code
 from graphwright.records import dataclass, field
+from graphwright.support.escaping import terminal
 from graphwright.view.layers import Drawing, Size, draw
 from graphwright.view.levels import Item, Kind, Level, levels_of
 from graphwright.view.picture import GraphPicture, PictureNode

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from graphwright.api import compile as compile_model
-from graphwright.ir.names import html_attribute
 from graphwright.records import dataclass, field
 from graphwright.runtime.model import Model
+from graphwright.support.escaping import html_attribute
 from graphwright.support.whole_file import whole_file
 from graphwright.view.document import document_of
 from graphwright.view.page import page_of

@@ -14,9 +14,10 @@ import onnx
 from onnx import helper
 
 from graphwright.frontends.onnx.types import type_proto
-from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
+from graphwright.support.escaping import identifier
+from graphwright.support.unique_names import UniqueNames
 from graphwright.view.nesting import Nesting
 from graphwright.view.picture import INPUT, OUTPUT, ROOT, GraphPicture, PictureEdge, PictureNode
 

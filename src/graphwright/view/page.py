@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from graphwright.ir.names import html_text, script_json
+from graphwright.support.escaping import html_text, script_json
 
 FOLDER: Final = Path(__file__).parent / "page"
 MAIN: Final = "main"

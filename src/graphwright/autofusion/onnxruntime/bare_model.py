@@ -7,8 +7,8 @@ import onnx
 from graphwright.autofusion.onnxruntime.operator_library import Library, Operator
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel
-from graphwright.ir.names import terminal
 from graphwright.records import replace
+from graphwright.support.escaping import terminal
 
 
 def without_weights(model: OnnxModel, library: Library) -> tuple[OnnxModel, Library]:

@@ -13,8 +13,8 @@ from graphwright.ir.builtin.constant import constant_of
 from graphwright.ir.builtin.fused import region_of
 from graphwright.ir.builtin.subgraph import Subgraph
 from graphwright.ir.graph import Node
-from graphwright.ir.names import identifier
 from graphwright.records import dataclass, field
+from graphwright.support.escaping import identifier
 
 FUNCTION_DOMAIN: Final = "graphwright.fused"
 """The domain of functions for fused regions; a model with such a function was fused by graphwright."""

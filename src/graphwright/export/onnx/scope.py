@@ -8,9 +8,9 @@ import onnx
 
 from graphwright.export.onnx.attributes import attribute_proto
 from graphwright.ir.graph import Value
-from graphwright.ir.names import UniqueNames
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Dim, Expr
+from graphwright.support.unique_names import UniqueNames
 
 
 class Scope:

@@ -22,11 +22,12 @@ from graphwright.export.onnx.scope import FunctionScope, Scope
 from graphwright.export.onnx.sizes import size_of, size_vector
 from graphwright.frontends.onnx.types import type_proto
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.names import UniqueNames, terminal
 from graphwright.ir.op import Array, ConstRef
 from graphwright.ir.op.exporter import CannotExport, Operand
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import DType, TensorType
+from graphwright.support.escaping import terminal
+from graphwright.support.unique_names import UniqueNames
 
 MOST_NAMES: Final = 8
 """The most source nodes that the name of a node contains."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.ir.names import terminal
 from graphwright.records import dataclass, field
+from graphwright.support.escaping import terminal
 from graphwright.support.message_text import counted
 
 NAMED_NODES = 3

@@ -11,8 +11,8 @@ import onnx
 
 from graphwright.frontends.onnx.faults import Fault
 from graphwright.ir.constants.mapped import MappedFile
-from graphwright.ir.names import terminal
 from graphwright.records import dataclass, field, replace
+from graphwright.support.escaping import terminal
 from graphwright.support.file_kinds import FileId, file_id
 
 DAMAGED = "the model is damaged: download it again, or export it again"

@@ -21,7 +21,7 @@ from graphwright.frontends.onnx.model_files import ModelFiles
 from graphwright.frontends.onnx.ort_format import DamagedError, is_ort_format, model_of
 from graphwright.frontends.onnx.unparsed_weights import detach_weights
 from graphwright.ir.constants.mapped import MappedFile
-from graphwright.ir.names import terminal
+from graphwright.support.escaping import terminal
 from graphwright.support.file_kinds import HEAD, ONNX, kind_of, kind_of_file
 
 MAX_FILE = 2**31 - 1

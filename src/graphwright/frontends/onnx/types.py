@@ -14,10 +14,10 @@ from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.ir.dtypes import ONNX_NAMES
 from graphwright.ir.graph import Value
 from graphwright.ir.inference.infer import MAX_BYTES
-from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import MAX_RANK, DType, TensorType, map_of, optional_of, sequence_of
 from graphwright.records import dataclass
+from graphwright.support.escaping import identifier
 from graphwright.support.message_text import counted
 
 Binding = int | str | None

@@ -11,8 +11,8 @@ from graphwright.errors import Diagnostic, FeedError
 from graphwright.frontends.onnx.faults import Fault
 from graphwright.frontends.onnx.model_files import ModelFiles
 from graphwright.frontends.onnx.tensors import to_array
-from graphwright.ir.names import terminal
 from graphwright.ir.types import STRING, DType
+from graphwright.support.escaping import terminal
 
 _MESSAGES: dict[str, type[Any]] = {
     "sequence": onnx.SequenceProto,

@@ -25,9 +25,9 @@ from graphwright.frontends.torch.exported import parameter_names, read_program
 from graphwright.frontends.torch.source_lines import user_line_of
 from graphwright.frontends.torch.types import array_from, tensor_from
 from graphwright.ir.graph import Module
-from graphwright.ir.names import terminal
 from graphwright.ir.op import Array
 from graphwright.ir.pytree import Constant, Number, Tensor, forward_from, leaves
+from graphwright.support.escaping import terminal
 from graphwright.support.file_kinds import TORCHSCRIPT, kind_of_file
 
 TorchSource: TypeAlias = torch.nn.Module | ExportedProgram

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple, NoReturn, TypeVar
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.ir.names import terminal
 from graphwright.ir.text.quoting import unquote
+from graphwright.support.escaping import terminal
 
 _STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
 T = TypeVar("T")

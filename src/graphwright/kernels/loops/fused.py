@@ -9,7 +9,6 @@ from itertools import chain
 
 from graphwright.ir.builtin.fused import UNNAMED, Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.names import identifier
 from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.contractions import Contraction, contraction_of
@@ -21,6 +20,7 @@ from graphwright.layout.physical import has_layouts, physical_region
 from graphwright.loop_nests import FLAT, RegionKernel, hook_kernel, region_kernel, schedule_of
 from graphwright.passes.cse import region_key
 from graphwright.records import replace
+from graphwright.support.escaping import identifier
 
 
 @candidate(Fused, blocks=True)

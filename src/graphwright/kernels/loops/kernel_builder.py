@@ -19,12 +19,12 @@ from graphwright.ir.loops.nodes import (
     cast,
     select,
 )
-from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, Expr, atoms, product, substitute, symbol
 from graphwright.ir.types import I64, U8, U16, U32, U64, DType
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.launch import Launch
 from graphwright.records import replace
+from graphwright.support.escaping import identifier
 
 _TERMS = 4
 """The most terms of a size that is written out in a kernel; a longer one becomes an argument."""

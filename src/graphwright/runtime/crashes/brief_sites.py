@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from graphwright.executable.target_code import TargetCode
-from graphwright.ir.names import terminal
+from graphwright.support.escaping import terminal
 
 _MOST_TENSORS = 8
 """The most inputs or outputs whose shapes are shown."""

@@ -22,12 +22,12 @@ from graphwright import _native
 from graphwright.config import Options, to_environment, variable
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
-from graphwright.ir.names import identifier, terminal
 from graphwright.log import warn_once
 from graphwright.package.package import Entry, Package
 from graphwright.package.write import write_package
 from graphwright.records import dataclass, replace
 from graphwright.runtime.executor import Executor, ProgramPlan, Shapes
+from graphwright.support.escaping import identifier, terminal
 
 MODELS: Final = "models"
 """The folder of the packages, inside ``crash_dir``."""

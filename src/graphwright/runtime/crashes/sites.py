@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 from graphwright.executable.nodes import Program
 from graphwright.executable.target_code import TargetCode
-from graphwright.ir.names import terminal
 from graphwright.kernels.ref import KernelRef
 from graphwright.low_ir.tasks import Binding, FunctionOperand, Operand, Task, TaskGraph, TaskKind
+from graphwright.support.escaping import terminal
 
 _LINE = 2000
 """The longest line, in characters."""

@@ -28,10 +28,10 @@ from graphwright.ir.loops.nodes import (
     walk,
     written,
 )
-from graphwright.ir.names import c_comment
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import F32
 from graphwright.records import dataclass, replace
+from graphwright.support.escaping import c_comment
 from graphwright.targets.cpu.c.body import Writer
 from graphwright.targets.cpu.c.dims import depends
 from graphwright.targets.cpu.c.dtypes import C_TYPES, check_dtype

@@ -11,7 +11,7 @@ from typing import Final
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import print_kernel
-from graphwright.ir.names import c_comment
+from graphwright.support.escaping import c_comment
 from graphwright.targets.cpu.emit import emit_file
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.toolchain import CODE_FLAGS

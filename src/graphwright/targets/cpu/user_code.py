@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from graphwright.errors import Diagnostic, ToolchainError
-from graphwright.ir.names import c_comment, identifier
 from graphwright.records import dataclass
+from graphwright.support.escaping import c_comment, identifier
 from graphwright.targets.cpu.isa import Isa, prelude
 
 _DOUBLE = """\

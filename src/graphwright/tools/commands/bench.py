@@ -16,9 +16,9 @@ from graphwright.config import Options
 from graphwright.errors import Collector, FeedError
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
-from graphwright.ir.names import sources_text
 from graphwright.records import dataclass, replace
 from graphwright.runtime.model import Model
+from graphwright.support.source_names import sources_text
 from graphwright.support.units import bytes_text, duration_text
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import Model as ModelPath

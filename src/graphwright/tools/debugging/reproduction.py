@@ -12,9 +12,9 @@ import numpy as np
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.frontends.onnx import load as load_onnx
-from graphwright.ir.names import terminal
 from graphwright.ir.op import Array
 from graphwright.records import dataclass, fields
+from graphwright.support.escaping import terminal
 from graphwright.support.whole_folder import write_folder
 from graphwright.tools.check import distance, reference_outputs
 from graphwright.tools.debugging.program_values import outputs_of

@@ -7,8 +7,8 @@ from typing import Final
 
 from graphwright.fusion.decisions import Decision
 from graphwright.fusion.traffic import NodeTraffic
-from graphwright.ir.names import html_text
 from graphwright.ir.refusal import Code
+from graphwright.support.escaping import html_text
 from graphwright.support.offline_page import offline_page
 from graphwright.support.units import bytes_text
 from graphwright.tools.reports.explanation import Explanation

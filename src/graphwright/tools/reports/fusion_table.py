@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from graphwright.fusion.decisions import Decision, Verdict
-from graphwright.ir.names import sources_text
+from graphwright.support.source_names import sources_text
 from graphwright.support.units import bytes_text
 from graphwright.tools.console import paragraph, say, table
 from graphwright.tools.reports.explanation import Explanation, changes

@@ -8,12 +8,13 @@ from typing import Any, Final
 from graphwright.compiler.remark_text import decode_remarks
 from graphwright.cost.nominal import NOMINAL_SIZES
 from graphwright.executable.target_code import TargetCode
-from graphwright.ir.names import sources_text, terminal
 from graphwright.kernels.kernel_choice import KernelChoice, NotTaken, WhyNot
 from graphwright.low_ir.evaluate import register_values
 from graphwright.low_ir.tasks import FunctionOperand, Task, TaskGraph, TaskKind
 from graphwright.package.package import Package
 from graphwright.records import dataclass
+from graphwright.support.escaping import terminal
+from graphwright.support.source_names import sources_text
 from graphwright.support.units import duration_text
 from graphwright.tools.console import note, paragraph, say
 

@@ -15,14 +15,15 @@ from graphwright.cost.nominal import nominal
 from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.names import sources_text, terminal
 from graphwright.layout.blocks import blocks_name, is_blocked, lanes_of
 from graphwright.layout.channels_last import CHANNELS_LAST
 from graphwright.layout.remarks import ROWS, LayoutCopy, LayoutRequest, value_name
 from graphwright.ops.core.transpose import Transpose
 from graphwright.package.package import Package
 from graphwright.records import dataclass
+from graphwright.support.escaping import terminal
 from graphwright.support.message_text import counted
+from graphwright.support.source_names import sources_text
 from graphwright.support.units import bytes_text, duration_text
 from graphwright.tools.console import note, paragraph, say, table
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from graphwright.ir.names import sources_text
+from graphwright.support.source_names import sources_text
 from graphwright.support.units import duration_text
 from graphwright.tools.console import note, say, table
 from graphwright.tools.measuring.predictions import Measurement, MergeTime

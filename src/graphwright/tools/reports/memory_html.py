@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from graphwright.ir.names import html_text
 from graphwright.memory.timeline import PlacedBuffer, Timeline
 from graphwright.runtime.memory_use import Memory, ProgramMemory
+from graphwright.support.escaping import html_text
 from graphwright.support.offline_page import COLORS, OTHER_COLOR, OTHERS, legend, offline_page
 from graphwright.support.units import bytes_text
 from graphwright.tools.reports.memory_advice import Advice, peak_without, short_sources

@@ -13,11 +13,11 @@ from graphwright.compiler.report import dynamic_lines
 from graphwright.executable.target_code import TargetCode
 from graphwright.fusion.traffic import NodeTraffic, total_of, traffic_of
 from graphwright.ir.graph import Module
-from graphwright.ir.names import sources_text
 from graphwright.ir.sizes import Dim
 from graphwright.package.package import Entry, Package
 from graphwright.runtime.model import Model
 from graphwright.support.message_text import counted
+from graphwright.support.source_names import sources_text
 from graphwright.support.units import bytes_text
 from graphwright.tools.console import say, table
 from graphwright.tools.flags import shown_path

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from graphwright.compiler.remark_text import decode_remarks
 from graphwright.compiler.remarks import Declined, NodeCount, PassRemark
-from graphwright.ir.names import sources_text, terminal
 from graphwright.package.package import Package
+from graphwright.support.escaping import terminal
 from graphwright.support.message_text import counted
+from graphwright.support.source_names import sources_text
 from graphwright.tools.console import line_width, paragraph, say
 
 MOST_PASSES: Final = 9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphwright.ir.names import sources_text
+from graphwright.support.source_names import sources_text
 
 
 @pytest.mark.parametrize(

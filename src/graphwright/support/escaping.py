@@ -7,8 +7,6 @@ import re
 from typing import Any
 
 MAX_IDENTIFIER = 60
-_SHORT_NAME = 8
-"""The fewest characters of a longer name that are worth showing."""
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 
 
@@ -38,20 +36,6 @@ def terminal(text: str, limit: int = 200) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
-def sources_text(label: str, limit: int) -> str:
-    """The label of a task, shortened to ``limit`` characters: its first source node and the number of others.
-
-    A label is the names of source nodes, separated by `` + `` and ``, ``.
-    """
-    shown = terminal(label, limit)
-    sources = list(dict.fromkeys(source for part in label.split(", ") for source in part.split(" + ")))
-    if len(label) <= limit or len(sources) == 1:
-        return shown
-    others = f" and {len(sources) - 1} other{'s' if len(sources) > 2 else ''}"
-    room = limit - len(others)
-    return terminal(sources[0], room) + others if room >= min(len(sources[0]), _SHORT_NAME) else shown
-
-
 def html_text(text: str) -> str:
     """``text`` escaped for HTML bodies and quoted attributes."""
     return terminal(text, limit=10_000).translate(_ENTITIES)
@@ -68,22 +52,3 @@ def script_json(value: Any) -> str:
     """
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-class UniqueNames:
-    """Makes names unique by adding ``_1``, ``_2``, ... to names that were used before."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-
-    def take(self, name: str) -> str:
-        """``name``, or ``name_N`` if it was used before."""
-        if name not in self._counts:
-            self._counts[name] = 0
-            return name
-        while True:
-            self._counts[name] += 1
-            candidate = f"{name}_{self._counts[name]}"
-            if candidate not in self._counts:
-                self._counts[candidate] = 0
-                return candidate

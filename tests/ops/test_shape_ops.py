@@ -280,6 +280,27 @@ def test_bounds_that_are_computed_at_run_time(low: int | None, high: int | None,
     assert not any(step.op.startswith("Slice") for step in (program.hosts() if program else ()))
 
 
+def test_only_the_axis_whose_bounds_are_computed_has_an_unknown_size() -> None:
+    b = gw.GraphBuilder()
+    x, low, high = b.input("x", "f32", ["N", 5, 4]), b.input("low", "i64", [1]), b.input("high", "i64", [1])
+    starts = b.concat(np.array([-2]), low, np.array([3]), axis=0)
+    ends = b.concat(np.array([2**62]), high, np.array([0]), axis=0)
+    y = b.slice(x, starts, ends, np.array([0, -2, -1]), np.array([1, 1, -1]))
+    b.output("y", y)
+    b.output("z", b.add(y, np.zeros((1, 1, 3), np.float32)))
+    model = b.compile()
+    assert model.outputs[0].shape[2] == 3
+    array = np.arange(60, dtype=np.float32).reshape(3, 5, 4)
+    for size, first, last in [(3, 1, 3), (1, 0, 9), (2, 4, 2)]:
+        feed = {"x": array[:size], "low": np.array([first]), "high": np.array([last])}
+        expected = array[:size][-2:, first:last, 3:0:-1]
+        results = model.run(feed)
+        np.testing.assert_array_equal(results["y"], expected)
+        np.testing.assert_array_equal(results["z"], expected)
+    program = host_program(model.package)
+    assert not any(step.op.startswith("Slice") for step in (program.hosts() if program else ()))
+
+
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 IMAGE = np.arange(96, dtype=np.float32).reshape(1, 12, 4, 2)
 

@@ -4,7 +4,7 @@ the input or element that determines it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.free_symbols import symbols_in
@@ -13,9 +13,8 @@ from graphwright.ir.interfaces.copied_elements import CopiesElements
 from graphwright.ir.op import Fact, Op, Trait
 from graphwright.ir.symbols import Dim, atoms
 from graphwright.ops.core.known_elements import MAX_PARTIAL, known_size
-from graphwright.passes.base import Record
-from graphwright.passes.infer_shapes import ShapeInference, infer_module
-from graphwright.records import dataclass, field
+from graphwright.passes.infer_shapes import known_facts
+from graphwright.records import dataclass
 
 MOST_LINES = 100
 """The most lines of a report; further lines are only counted."""
@@ -25,10 +24,9 @@ def what_stays_dynamic(module: Module) -> list[str]:
     """One line per dynamic dimension, rank or shape operand, inputs first. Empty for a static module."""
     lines = list(open_inputs(module.main))
     if _has_data_dependence(module):
-        facts = _Facts()
-        infer_module(module, Record("dynamic"), facts)
+        facts = known_facts(module)
         known = symbols_in(value.type for value in module.main.inputs)
-        lines += _Search(facts.known, known, module.main).graph(module.main)
+        lines += _Search(facts, known, module.main).graph(module.main)
     more = len(lines) - MOST_LINES
     return lines if more <= 0 else [*lines[:MOST_LINES], f"and {more} more"]
 
@@ -62,19 +60,6 @@ def _is_computed_integer(value: Value | None) -> bool:
     return value is not None and value.type.dtype.is_integer and not is_constant(value)
 
 
-@dataclass
-class _Facts:
-    """Collects the facts of all values during shape inference."""
-
-    known: dict[Value, Fact] = field(default_factory=dict)
-
-    def __call__(self, walk: ShapeInference, node: Node, facts: Sequence[Fact]) -> bool:
-        for value in (*node.inputs, *node.outputs):
-            if value is not None and value in walk.facts:
-                self.known[value] = walk.facts[value]
-        return False
-
-
 def _has_shape_operands(op: Op) -> bool:
     """Whether operands of ``op`` can determine sizes."""
     return type(op).fold_operands is not Op.fold_operands
@@ -84,7 +69,7 @@ def _has_shape_operands(op: Op) -> bool:
 class _Search:
     """Finds the node that defines each size. ``known`` holds the symbols seen so far."""
 
-    facts: dict[Value, Fact]
+    facts: Mapping[Value, Fact]
     known: set[str]
     main: Graph
 

@@ -4,7 +4,7 @@ determine shapes into attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from graphwright.errors import Collector, Diagnostic, ModelError
@@ -56,6 +56,20 @@ def infer_module(module: Module, record: Record, visit: Visit | None = None) -> 
     walk.errors.raise_if_any()
     apply_substitutions(module, walk.substitutions)
     return walk.modified
+
+
+def known_facts(module: Module) -> Mapping[Value, Fact]:
+    """Infers all graphs, and returns the facts of all values, those in regions included."""
+    known: dict[Value, Fact] = {}
+
+    def collect(walk: ShapeInference, node: Node, facts: Sequence[Fact]) -> bool:
+        for value in (*node.inputs, *node.outputs):
+            if value is not None and value in walk.facts:
+                known[value] = walk.facts[value]
+        return False
+
+    infer_module(module, Record("known_facts"), collect)
+    return known
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,14 @@ from graphwright.ops.core.div import Div
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range, scalar_of
 from graphwright.ops.core.reshape import reshaped
-from graphwright.ops.core.size_inference import known_dims, known_ints, length_of, number, with_moved_elements
+from graphwright.ops.core.size_inference import (
+    known_dims,
+    known_ints,
+    known_parts,
+    length_of,
+    number,
+    with_moved_elements,
+)
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.transpose import Transpose
@@ -87,21 +94,28 @@ class Slice(BoundedForm, MovesAxes, PaddingRule, Op):
         return with_moved_elements(self, TensorType(x.dtype, tuple(shape)), x)
 
     def _open(self, at: Inference, x: Fact, bounds: Sequence[Fact | None]) -> tuple[Dim, ...]:
-        """The shape of the result if the bounds are unknown: a new symbol for each axis that may be
-        sliced.
+        """The shape of the result if some bounds are unknown: a new symbol for each axis that they may
+        slice.
         """
         for what, fact in zip(("starts", "ends", "axes", "steps"), bounds, strict=False):
             need_sizes(at, fact, f"the vector of {what}")
         length = length_of(bounds[0]) if bounds else None
         axes = _or_default(bounds, 2, tuple(range(length)) if isinstance(length, int) else None)
-        given = tuple(range(x.rank)) if axes is None else axes
-        sliced = {at.axis(axis, x.rank) for axis in given if isinstance(axis, int)}
-        return tuple(at.symbols.fresh("sliced") if k in sliced else dim for k, dim in enumerate(x.shape))
+        if axes is None:
+            return tuple(at.symbols.fresh("sliced") for _ in x.shape)
+        axes, shape = tuple(at.axis(axis, x.rank) for axis in axes), list(x.shape)
+        known = _known_slices(axes, bounds)
+        for axis in axes:
+            bound = known.get(axis)
+            shape[axis] = sliced_range(at, x.shape[axis], *bound)[1] if bound else at.symbols.fresh("sliced")
+        return tuple(shape)
 
     def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], defined: Set[str], *inputs: Value
     ) -> Value | None:
-        """Binds each size to the number of elements between the bounds, and gathers these elements."""
+        """Slices the axes whose bounds are known. Binds each other size to the number of elements between the
+        bounds, and gathers these elements.
+        """
         x, *bounds = inputs
         length = length_of(b.fact(bounds[0])) if bounds else None
         if not isinstance(length, int) or not x.type.dtype.bits or gives[0].shape is None:
@@ -111,15 +125,23 @@ class Slice(BoundedForm, MovesAxes, PaddingRule, Op):
         steps = _or_default(facts, 3, (1,) * length)
         if axes is None or steps is None:
             return None
-        starts, ends = known_ints(facts[0]), known_ints(facts[1])
+        axes = tuple(axis % len(x.type.dims) for axis in axes)
+        known = _known_slices(axes, facts)
+        if any(str(gives[0].dims[axis]) not in defined for axis in axes if axis not in known):
+            return None
+        if known:
+            x = b(_slice_of(known), x)
+        starts, ends = known_parts(facts[0]), known_parts(facts[1])
         for k, (axis, step) in enumerate(zip(axes, map(_bounded, steps), strict=True)):
+            if axis in known:
+                continue
             size, dim = gives[0].dims[axis], x.type.dims[axis]
             start, end = (as_dtype(b, b(Gather(0), each, b.const(k, I64)), I64) for each in bounds[:2])
             first, count = _computed_range(b, scalar_of(b, dim), start, end, step)
             bind_symbol(b, size, count)
-            if step == 1 and starts is not None and starts[k] == 0:
+            if step == 1 and starts[k] == 0:
                 x, _ = b(Split(2, axis, (size, dim - size)), x)
-            elif step == 1 and ends is not None and ends[k] >= TO_THE_END:
+            elif step == 1 and _is_the_end(ends[k]):
                 _, x = b(Split(2, axis, (dim - size, size)), x)
             else:
                 x = b(Gather(axis), x, b(Add(), first, _scaled(b, b(Range((0, size, 1))), Mul(), step)))
@@ -158,6 +180,29 @@ class Slice(BoundedForm, MovesAxes, PaddingRule, Op):
             stop = first + count * step
             where[axis] = slice(first, stop if stop >= 0 else None, step) if count else slice(0, 0)
         return np.array(x[tuple(where)], order="C")
+
+
+_Range = tuple[Dim, Dim, int]
+"""The start, the end and the step along one axis."""
+
+
+def _known_slices(axes: Sequence[int], bounds: Sequence[Fact | None]) -> dict[int, _Range]:
+    """The bounds of each of ``axes`` for which all three are known."""
+    steps = _or_default(bounds, 3, (1,) * len(axes))
+    if steps is None or any(length_of(fact) != len(axes) for fact in bounds[:2]):
+        return {}
+    starts, ends = map(known_parts, bounds[:2])
+    given = zip(axes, starts, ends, map(_bounded, steps), strict=True)
+    return {axis: (s, e, step) for axis, s, e, step in given if s is not None and e is not None and step}
+
+
+def _slice_of(ranges: Mapping[int, _Range]) -> Slice:
+    starts, ends, steps = zip(*ranges.values(), strict=True)
+    return Slice(starts, ends, tuple(ranges), steps)
+
+
+def _is_the_end(bound: Dim | None) -> bool:
+    return isinstance(bound, int) and bound >= TO_THE_END
 
 
 def _bounded(step: int) -> int:

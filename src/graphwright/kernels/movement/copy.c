@@ -326,14 +326,14 @@ static void copy_block_at(const nest *t, const copy_plan *plan, const int64_t *i
                    t->s + r, rows, stop - col);
 }
 
-/* Copies shares [begin, end) of `grid`. */
+/* Copies what units [begin, end) of `grid` process. */
 static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_t end) {
     if (nest_bytes(t, size) == 0)
         return;
     const copy_plan plan = nest_plan(t, size);
     int64_t items, first, last;
     position p = first_position(t, &plan.blocks, &items);
-    share(items, grid, begin, end, &first, &last);
+    unit_items(items, grid, begin, end, &first, &last);
     move_to(&p, first);
     for (int64_t item = first; item < last; item++) {
         copy_block_at(t, &plan, p.index, size);
@@ -357,6 +357,6 @@ GW_KERNEL(gw_copy_nd) {
         t.d[i] = a->d[i] * size;
         t.s[i] = a->s[i] * size;
     }
-    nest_copy(&t, size, a->shares, begin, end);
+    nest_copy(&t, size, a->units, begin, end);
     return 0;
 }

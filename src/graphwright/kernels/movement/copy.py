@@ -11,14 +11,14 @@ from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, strided, within
 from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.movement import rows, transposition
-from graphwright.kernels.movement.rows import ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
+from graphwright.kernels.movement.rows import ELEMENT_SIZES, MAX_RANK, UNITS, pad_left, unit_count
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 ABI: Final = Abi(
     "copy",
     ("src", "dst"),
-    ("size", "shares", "dst_offset", "src_offset", *(f"{what}[{MAX_RANK}]" for what in ("n", "d", "s"))),
+    ("size", "units", "dst_offset", "src_offset", *(f"{what}[{MAX_RANK}]" for what in ("n", "d", "s"))),
 )
 """Sizes, then strides of dst and src in elements."""
 
@@ -71,7 +71,7 @@ class CopyNd(KernelCall):
         n, d, s = (tuple(axis[k] for axis in self.axes) for k in range(3))
         return ABI.values(
             size=self.element_size,
-            shares=self.grid,
+            units=self.grid,
             dst_offset=self.dst_offset,
             src_offset=self.src_offset,
             n=pad_left(n, 1),
@@ -82,7 +82,7 @@ class CopyNd(KernelCall):
     @property
     def grid(self) -> Dim:
         """The number of units of work, which are of about equal size."""
-        return shares(product(self.shape) * self.element_size)
+        return unit_count(product(self.shape) * self.element_size)
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: copies of whole rows, or of single elements if one
@@ -108,8 +108,8 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
                 src=Reach(a.size, strided(a, "n", "s", MAX_RANK), a.src_offset),
                 dst=Reach(a.size, strided(a, "n", "d", MAX_RANK), a.dst_offset),
             ),
-            grid=a.shares,
-            bounds=within(SIGNED, *strides) | within(SHARES, "shares"),
+            grid=a.units,
+            bounds=within(SIGNED, *strides) | within(UNITS, "units"),
             choices={"size": ELEMENT_SIZES},
         ),
     )

@@ -107,7 +107,7 @@ GW_KERNEL(gw_gather) {
     const int64_t block = inner * size < BLOCK_BYTES ? inner : BLOCK_BYTES / size;
     const int64_t blocks = (inner + block - 1) / block;
     int64_t first, last;
-    share(a->outer * a->count * blocks, a->shares, begin, end, &first, &last);
+    unit_items(a->outer * a->count * blocks, a->units, begin, end, &first, &last);
     return inner == 1 ? gather_elements(a, buf, first, last, scratch)
                       : gather_slices(a, buf, first, last, block, blocks, scratch);
 }

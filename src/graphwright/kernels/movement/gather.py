@@ -10,7 +10,7 @@ from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, within
 from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.movement import rows
-from graphwright.kernels.movement.rows import ELEMENT_SIZES, SHARES, shares
+from graphwright.kernels.movement.rows import ELEMENT_SIZES, UNITS, unit_count
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -22,7 +22,7 @@ ABI: Final = Abi(
     "gather",
     ("src", "indices", "dst"),
     (
-        *("size", "shares", "index_size", "outer", "axis", "count", "inner"),
+        *("size", "units", "index_size", "outer", "axis", "count", "inner"),
         *("dst_outer", "dst", "src_outer", "src"),
     ),
 )
@@ -54,7 +54,7 @@ class Gather(KernelCall):
         """The arguments, in the order of the call."""
         return ABI.values(
             size=self.element_size,
-            shares=self.grid,
+            units=self.grid,
             index_size=self.index_size,
             outer=self.outer,
             axis=self.axis_size,
@@ -69,7 +69,7 @@ class Gather(KernelCall):
     @property
     def grid(self) -> Dim:
         """The number of units of work, which are of about equal size."""
-        return shares(self.outer * self.count * self.inner * self.element_size)
+        return unit_count(self.outer * self.count * self.inner * self.element_size)
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: some cycles per index, and moving the slices."""
@@ -89,8 +89,8 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
                 indices=Reach(a.index_size, ((a.count, 1),)),
                 dst=Reach(a.size, ((a.outer, a.dst_outer), (a.count, a.dst), (a.inner, 1))),
             ),
-            grid=a.shares,
-            bounds=within(SIGNED, "dst_outer", "dst", "src_outer", "src") | within(SHARES, "shares"),
+            grid=a.units,
+            bounds=within(SIGNED, "dst_outer", "dst", "src_outer", "src") | within(UNITS, "units"),
             choices={"size": ELEMENT_SIZES, "index_size": (4, 8)},
         ),
     )

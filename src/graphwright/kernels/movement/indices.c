@@ -24,7 +24,7 @@ GW_KERNEL(gw_check_indices) {
     const struct check_indices_args *a = check_indices_args(arg);
     if (begin >= end)
         return 0;
-    const int64_t grid = a->shares, rows = a->rows, depth = a->depth, lengths = a->lengths, *sizes = a->size;
+    const int64_t grid = a->units, rows = a->rows, depth = a->depth, lengths = a->lengths, *sizes = a->size;
     const int64_t each = (rows + grid - 1) / grid;
     const int64_t first = begin * each, last = end * each < rows ? end * each : rows;
     if (first >= last || depth == 0)

@@ -10,18 +10,18 @@ from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import FLAG, Extent, Reach, arguments, within
 from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.movement.gather import code
-from graphwright.kernels.movement.rows import MAX_RANK, SHARES
+from graphwright.kernels.movement.rows import MAX_RANK, UNITS
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
-_SHARE: Final = 1 << 13
-_MAX_SHARES: Final = 64
+_UNIT_ROWS: Final = 1 << 13
+_MAX_UNITS: Final = 64
 
 
 ABI: Final = Abi(
     "check_indices",
     ("indices",),
-    ("index_size", "shares", "rows", "depth", "lengths", f"size[{MAX_RANK}]"),
+    ("index_size", "units", "rows", "depth", "lengths", f"size[{MAX_RANK}]"),
 )
 
 
@@ -47,7 +47,7 @@ class CheckIndices(KernelCall):
         padding = (0,) * (MAX_RANK - len(self.sizes))
         return ABI.values(
             index_size=self.index_size,
-            shares=self.grid,
+            units=self.grid,
             rows=self.rows,
             depth=len(self.sizes),
             lengths=int(self.lengths),
@@ -57,7 +57,7 @@ class CheckIndices(KernelCall):
     @property
     def grid(self) -> Dim:
         """The number of units of work, which are of about equal size."""
-        return minimum(ceildiv(self.rows, _SHARE), _MAX_SHARES)
+        return minimum(ceildiv(self.rows, _UNIT_ROWS), _MAX_UNITS)
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: indices are read and compared in vectors."""
@@ -73,8 +73,8 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             CheckIndices.SYMBOL,
             ABI.args,
             ABI.ordered(indices=Reach(a.index_size, ((a.rows, a.depth), (a.depth, 1)))),
-            grid=a.shares,
-            bounds=within(FLAG, "lengths") | within((0, MAX_RANK), "depth") | within(SHARES, "shares"),
+            grid=a.units,
+            bounds=within(FLAG, "lengths") | within((0, MAX_RANK), "depth") | within(UNITS, "units"),
             choices={"index_size": (4, 8)},
         ),
     )

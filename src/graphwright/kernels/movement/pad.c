@@ -214,7 +214,7 @@ GW_KERNEL(gw_pad_nd) {
     for (int i = x.top; i < last; i++)
         rows *= x.n[i];
     /* A single long row is not split between threads: such tensors are rare. */
-    share(rows, a->shares, begin, end, &first, &stop);
+    unit_items(rows, a->units, begin, end, &first, &stop);
     if (x.top < last)
         pad_blocks(&t, &x, first, stop, buf[PAD_DST], buf[PAD_SRC]);
     else if (first < stop)

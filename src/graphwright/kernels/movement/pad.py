@@ -11,7 +11,7 @@ from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIGNED, Extent, Reach, arguments, dense, strided, within
 from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.movement import rows
-from graphwright.kernels.movement.rows import ELEMENT_SIZES, MAX_RANK, SHARES, pad_left, shares
+from graphwright.kernels.movement.rows import ELEMENT_SIZES, MAX_RANK, UNITS, pad_left, unit_count
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -28,7 +28,7 @@ class PadMode(IntEnum):
 ABI: Final = Abi(
     "pad",
     ("src", "fill", "dst"),
-    ("size", "shares", "mode", *(f"{what}[{MAX_RANK}]" for what in ("n", "inside", "before", "d", "s"))),
+    ("size", "units", "mode", *(f"{what}[{MAX_RANK}]" for what in ("n", "inside", "before", "d", "s"))),
 )
 """The sizes of dst and src, the leading pads, and strides in elements of dst and src."""
 
@@ -56,7 +56,7 @@ class PadNd(KernelCall):
         """The arguments, in the order of the call."""
         return ABI.values(
             size=self.element_size,
-            shares=self.grid,
+            units=self.grid,
             mode=int(self.mode),
             n=pad_left(self.out_shape, 1),
             inside=pad_left(self.in_shape, 1),
@@ -68,7 +68,7 @@ class PadNd(KernelCall):
     @property
     def grid(self) -> Dim:
         """The number of units of work, which are of about equal size."""
-        return shares(product(self.out_shape) * self.element_size)
+        return unit_count(product(self.out_shape) * self.element_size)
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: reading and writing bytes, and the pads of each
@@ -92,8 +92,8 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
                 fill=dense(a.size, 1, optional=True),
                 dst=Reach(a.size, strided(a, "n", "d", MAX_RANK)),
             ),
-            grid=a.shares,
-            bounds=within(SIGNED, *signed) | within(SHARES, "shares"),
+            grid=a.units,
+            bounds=within(SIGNED, *signed) | within(UNITS, "units"),
             choices={"size": ELEMENT_SIZES, "mode": tuple(map(int, PadMode))},
         ),
     )

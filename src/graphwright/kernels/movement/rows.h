@@ -46,8 +46,9 @@ GW_INLINE void repeat_run(char *to, int64_t bytes, int64_t count) {
         memcpy(to + done, to, (size_t)done);
     memcpy(to + done, to, (size_t)(bytes * count - done));
 }
-/* The range [first, last) of `count` items that shares [begin, end) of `grid` cover. */
-GW_INLINE void share(int64_t count, int64_t grid, int64_t begin, int64_t end, int64_t *first, int64_t *last) {
+/* The range [first, last) of `count` items that units [begin, end) of `grid` process. */
+GW_INLINE void unit_items(int64_t count, int64_t grid, int64_t begin, int64_t end, int64_t *first,
+                          int64_t *last) {
     int64_t each = count / grid, rest = count % grid;
     *first = each * begin + (begin < rest ? begin : rest);
     *last = each * end + (end < rest ? end : rest);

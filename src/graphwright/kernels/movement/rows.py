@@ -16,15 +16,15 @@ MAX_RANK: Final = 8
 """The most axes of a strided operand."""
 ELEMENT_SIZES: Final = (1, 2, 4, 8, 16)
 """The supported element sizes in bytes; kernels know nothing else about the dtype."""
-_SHARE_BYTES: Final = 1 << 14
-_MAX_SHARES: Final = 256
-SHARES: Final = (0, _MAX_SHARES)
-"""The range of a grid that is passed as an argument."""
+_UNIT_BYTES: Final = 1 << 14
+_MAX_UNITS: Final = 256
+UNITS: Final = (0, _MAX_UNITS)
+"""The range of the argument ``units``, the grid."""
 
 
-def shares(byte_count: Dim) -> Dim:
+def unit_count(byte_count: Dim) -> Dim:
     """The grid of a kernel that writes ``byte_count`` bytes."""
-    return minimum(ceildiv(byte_count, _SHARE_BYTES), _MAX_SHARES)
+    return minimum(ceildiv(byte_count, _UNIT_BYTES), _MAX_UNITS)
 
 
 def pad_left(dims: tuple[Dim, ...], fill: Dim) -> tuple[Dim, ...]:

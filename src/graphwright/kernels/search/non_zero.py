@@ -13,8 +13,8 @@ from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
-_SHARE: Final = 1 << 14
-_MAX_SHARES: Final = 256
+_BLOCK_ELEMENTS: Final = 1 << 14
+_MAX_BLOCKS: Final = 256
 
 
 ABI: Final = Abi(
@@ -58,7 +58,7 @@ class NonZero(KernelCall):
     @property
     def grid(self) -> Dim:
         """The number of blocks; at least one, which writes the total."""
-        return minimum(ceildiv(product(self.shape), _SHARE) + 1, _MAX_SHARES)
+        return minimum(ceildiv(product(self.shape), _BLOCK_ELEMENTS) + 1, _MAX_BLOCKS)
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: two cycles per element."""
@@ -82,7 +82,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             ABI.args,
             touched,
             grid=a.blocks,
-            bounds=within(BITS, "mask") | within((0, MAX_RANK), "rank") | within((1, _MAX_SHARES), "blocks"),
+            bounds=within(BITS, "mask") | within((0, MAX_RANK), "rank") | within((1, _MAX_BLOCKS), "blocks"),
             choices={"size": (1, 2, 4, 8)},
             multiples=(shape - a.elements,),
         )

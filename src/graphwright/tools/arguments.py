@@ -57,8 +57,8 @@ Shapes = Annotated[
     flag(
         "--shape",
         "NAME:SIZES",
-        "Sizes of an input, as in x:1,3,224,224. A name makes a size symbolic, ? keeps the model's own; 1..16"
-        " and N=1..16 are ranges, %32 after a range or name means multiples of 32, as in "
+        "Sizes of an input, as in x:1,3,224,224. A name makes a size symbolic, and ? keeps the model's own. "
+        "1..16 and N=1..16 are ranges; %32 after a range or a name means multiples of 32, as in "
         "x:N=1..16,3,64..512%32,?. Repeatable.",
     ),
 ]
@@ -68,7 +68,7 @@ Constants = Annotated[
         "--const",
         "NAME=VALUE",
         "Replace an input by a number, a JSON list, or an array of a .npy or .npz file, as in sr=16000. "
-        "An .npz file alone gives several. Repeatable.",
+        "Without NAME, an .npz file replaces the inputs that it has arrays of. Repeatable.",
     ),
 ]
 Outputs = Annotated[
@@ -96,8 +96,8 @@ Feeds = Annotated[
         help=(
             "An input: an .npy file, a .pb file as in ONNX's test data, or JSON (a number or list; an "
             "object for a map, null for an empty optional). A sequence is a list or an .npz file. "
-            "Repeatable. Without a name, an .npz file gives several inputs, and a folder gives all of "
-            "them as input_0.pb and so on."
+            "Without NAME, an .npz file gives several inputs by name, and a folder gives all inputs: "
+            "input_0.pb, input_1.pb and so on. Repeatable."
         ),
         show_default=False,
     ),

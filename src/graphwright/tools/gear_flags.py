@@ -65,8 +65,9 @@ Others = Annotated[
     typer.Option(
         "--between",
         help=(
-            "What happens to other shapes: error; pad to the smallest gear that contains them, if this "
-            "provably does not change results; dynamic: a program for all shapes runs them."
+            "What happens to other shapes. error: the run fails. pad: inputs are padded to the smallest gear "
+            "that contains them, if this provably does not change results. dynamic: a program for all shapes "
+            "runs them."
         ),
         rich_help_panel=_PANEL,
     ),

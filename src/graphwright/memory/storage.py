@@ -77,7 +77,7 @@ class _Assigner:
         self.graph, self.weights, self.updates = graph, weights, updates
         self.result = Assignment()
         self.locations = self.result.locations
-        self.preset: dict[Value, Location] = {}
+        self.reserved: dict[Value, Location] = {}
         """Locations that are reserved for values before their step is reached."""
         self.holders: dict[Memory, list[Value]] = defaultdict(list)
 
@@ -89,9 +89,9 @@ class _Assigner:
         self.last_use = last_uses(steps)
         for value in self.graph.outputs:
             self.last_use[value] = NEVER_ENDS
-        copied = self._preset_outputs()
-        copied += self._preset_states(steps, [value for value, _ in copied])
-        self._preset_slots(steps)
+        copied = self._reserve_outputs()
+        copied += self._reserve_states(steps, [value for value, _ in copied])
+        self._reserve_slots(steps)
         self._steps(steps)
         self.result.end_moves = sequentialize([self._move_to(*pair) for pair in copied])
         return self.result
@@ -104,7 +104,7 @@ class _Assigner:
         """Whether a step computes ``value``: it is not a constant or the input of a graph or region."""
         return value.producer is not None and not is_constant(value) and value.owner is None
 
-    def _preset_outputs(self) -> list[tuple[Value, Location]]:
+    def _reserve_outputs(self) -> list[tuple[Value, Location]]:
         """Reserves the memory of outputs for their values; returns the outputs that must be copied
         instead.
         """
@@ -114,12 +114,12 @@ class _Assigner:
             memory = Memory(Storage.OUTPUT, value.bytes, value.name, index)
             self.result.outputs.append(memory)
             if self._fits(value, value, self.graph):
-                self.preset[self.views.root(value)[0]] = Location(memory)
+                self.reserved[self.views.root(value)[0]] = Location(memory)
             else:
                 copied.append((value, Location(memory)))
         return copied
 
-    def _preset_states(
+    def _reserve_states(
         self, steps: Sequence[SelectedNode], late: Sequence[Value]
     ) -> list[tuple[Value, Location]]:
         """Reserves the memory of states for their next values, if no later step reads the old value; returns
@@ -135,20 +135,20 @@ class _Assigner:
         copied = []
         for value, state in changed:
             root, location = self.views.root(value)[0], self.locations[state]
-            is_free = value not in moved and root not in self.preset and state not in read_last
+            is_free = value not in moved and root not in self.reserved and state not in read_last
             if is_free and can_overwrite(steps, state, root, self.views):
-                self.preset[root] = location
+                self.reserved[root] = location
             else:
                 copied.append((value, location))
         return copied
 
-    def _preset_slots(self, steps: Sequence[SelectedNode]) -> None:
+    def _reserve_slots(self, steps: Sequence[SelectedNode]) -> None:
         """Reserves slots of concatenations for their sources, and the memory of loop-carried values for their
         start values. Later steps come first, so that slots nest.
         """
         for step in reversed(steps):
             if isinstance(step.action, NativeLoop):
-                self._preset_starts(step, step.action)
+                self._reserve_starts(step, step.action)
             if not isinstance(step.action, Run) or not step.action.slots:
                 continue
             target = self._memory_of(step.node.outputs[0])
@@ -160,18 +160,18 @@ class _Assigner:
                 if (
                     whole
                     and self._is_fresh(root)
-                    and root not in self.preset
+                    and root not in self.reserved
                     and root.graph is step.node.graph
                 ):
                     target.memory.slotted = True
-                    self.preset[root] = Location(target.memory, target.offset + copy.offset)
+                    self.reserved[root] = Location(target.memory, target.offset + copy.offset)
                     self.result.elided.add(copy)
 
     def _memory_of(self, value: Value) -> Location:
         """The location reserved for a value that a step computes; new memory if there is none."""
-        if value not in self.preset:
-            self.preset[value] = Location(Memory(Storage.ARENA, value.bytes, value.name))
-        return self.preset[value]
+        if value not in self.reserved:
+            self.reserved[value] = Location(Memory(Storage.ARENA, value.bytes, value.name))
+        return self.reserved[value]
 
     def _steps(self, steps: Sequence[SelectedNode]) -> None:
         for step in steps:
@@ -193,7 +193,7 @@ class _Assigner:
                 size = value.bytes * step.action.uses_temporaries
                 self._put(value, Location(Memory(Storage.ARENA, size, f"{step.node.location} {value.name}")))
         for value in step.node.outputs:
-            shared = None if value in self.preset else self._in_place_of(step, value)
+            shared = None if value in self.reserved else self._in_place_of(step, value)
             self._put(value, shared or self._memory_of(value))
 
     def _in_place_of(self, step: SelectedNode, value: Value) -> Location | None:
@@ -233,10 +233,10 @@ class _Assigner:
             copied: list[tuple[Value, Value]] = []
             for value, output in zip(region.outputs, outputs, strict=True):
                 if self._fits(value, output, region):
-                    self.preset[self.views.root(value)[0]] = self.locations[output]
+                    self.reserved[self.views.root(value)[0]] = self.locations[output]
                 else:
                     copied.append((value, output))
-            self._preset_slots(steps)
+            self._reserve_slots(steps)
             self._steps(steps)
             self.result.branch_moves[step.node, number] = [self._move(*pair) for pair in copied]
 
@@ -244,7 +244,7 @@ class _Assigner:
         """Whether a step of ``region`` can compute ``value`` directly in the memory of ``output``."""
         root, offset = self.views.root(value)
         whole = offset == 0 and root.bytes == output.bytes
-        return whole and self._is_fresh(root) and root not in self.preset and root.graph is region
+        return whole and self._is_fresh(root) and root not in self.reserved and root.graph is region
 
     def _move(self, source: Value, target: Value) -> Move:
         return self._move_to(source, self.locations[target])
@@ -255,7 +255,7 @@ class _Assigner:
 
     # -- loops ----------------------------------------------------------------------------------------------
 
-    def _preset_starts(self, step: SelectedNode, loop: NativeLoop) -> None:
+    def _reserve_starts(self, step: SelectedNode, loop: NativeLoop) -> None:
         """Reserves the memory of loop-carried values for their start values, if nothing else reads these."""
         graph = step.node.graph
         assert graph is not None
@@ -265,7 +265,7 @@ class _Assigner:
             if roots.count(root) > 1 or not self._fits(each.start, each.output, graph):
                 continue
             if self._are_last_read_at(step, (root, *self.views.of(root))):
-                self.preset[root] = self._memory_of(each.output)
+                self.reserved[root] = self._memory_of(each.output)
 
     def _loop(self, step: SelectedNode, loop: NativeLoop) -> None:
         """Assigns the values of a loop: a loop-carried value has the same memory in all iterations and after
@@ -285,8 +285,8 @@ class _Assigner:
         for _, output in loop.rows:
             self._put(output, self._memory_of(output))
         self.last_use |= dict.fromkeys((*region.inputs, *region.outputs), NEVER_ENDS)
-        copied = self._preset_results(loop, region)
-        self._preset_slots(loop.steps)
+        copied = self._reserve_results(loop, region)
+        self._reserve_slots(loop.steps)
         self._steps(loop.steps)
         for value, output in loop.rows:
             root = self.views.root(value)[0]
@@ -296,7 +296,7 @@ class _Assigner:
         self.last_use |= dict.fromkeys((*region.inputs, *region.outputs), self.last_use[step.node])
         self.result.loop_moves[step.node] = moves
 
-    def _preset_results(self, loop: NativeLoop, region: Graph) -> list[tuple[Value, Value]]:
+    def _reserve_results(self, loop: NativeLoop, region: Graph) -> list[tuple[Value, Value]]:
         """Reserves the memory of loop-carried values for their next values, if no later step of the body
         reads the old value. Returns the others, which must be copied at the end of an iteration.
         """
@@ -313,7 +313,7 @@ class _Assigner:
                 and each.received not in late
                 and can_overwrite(loop.steps, each.received, root, self.views)
             ):
-                self.preset[root] = self.locations[each.received]
+                self.reserved[root] = self.locations[each.received]
             elif root is not each.received or offset != 0:
                 copied.append((each.result, each.received))
         return copied

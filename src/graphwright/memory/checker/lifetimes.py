@@ -126,7 +126,7 @@ class Lifetimes:
         for span in sorted(placed):
             active = [other for other in active if other[1] > span[0]]
             for other in active:
-                reason = self._meeting(other[2], span[2])
+                reason = self._why_both_live(other[2], span[2])
                 if reason is not None:
                     names = f"{self.facts.name(other[2])} and {self.facts.name(span[2])}"
                     yield f"{names} share bytes, and {reason}"
@@ -154,7 +154,7 @@ class Lifetimes:
                 return True
         return False
 
-    def _meeting(self, x: int, y: int) -> str | None:
+    def _why_both_live(self, x: int, y: int) -> str | None:
         """Why two buffers may be live at the same time; None if they never are."""
         forward = backward = False
         for a, b in product(self._in_use(x), self._in_use(y)):

@@ -5,8 +5,7 @@ time.
 
 The share is the CPU time in the functions that collect and write remarks, divided by that of the whole
 compilation in this process (C compilers are other processes); each is the least over the rounds. A MODEL is a
-file, or a name of
-``benchmarks.models``.
+file, or a name of ``benchmarks.models``.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ the compilers that it starts, from the call on (imports are not counted), the le
 the peak resident memory that the kernel counts (``VmHWM``): anonymous memory, and pages of mapped files.
 
 The exponent is the slope between the two largest sizes in a plot of log(cost) over log(size). The cost is
-that of the model minus that of a model of one node. Results go to
-``benchmarks/results/scaling``.
+that of the model minus that of a model of one node. Results go to ``benchmarks/results/scaling``.
 """
 
 from __future__ import annotations

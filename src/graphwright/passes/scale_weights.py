@@ -1,5 +1,4 @@
-"""Scales the weights of a 1x1 convolution instead of its input image, after
-squeeze-and-excitation.
+"""Scales the weights of a 1x1 convolution instead of its input image, after squeeze-and-excitation.
 
 ``conv(x * s, w) = conv(x, w * s)`` if ``s`` is one factor per input channel. A large image has many more
 elements than the weights, and would be read and written once more.

@@ -39,8 +39,7 @@ class _Block:
 
 def _blocks(q: Tensor, k: Tensor, causal: bool) -> Iterator[_Block]:
     """The blocks of the queries. Raises NotImplementedError if the numbers of queries and keys are not
-    static:
-        their scores could need any amount of memory.
+    static: their scores could need any amount of memory.
     """
     rows, keys = q.shape[-2], k.shape[-2]
     if not isinstance(rows, int) or not isinstance(keys, int):
@@ -103,18 +102,18 @@ def attention_gradients(
     shift = (gradient * result.float()).sum(-1, keepdim=True)
     logarithms = torch.where(logarithms == -math.inf, math.inf, logarithms).unsqueeze(-1)
     factor = q.shape[-1] ** -0.5 if scale is None else scale
-    of_queries, of_keys, of_values = [], torch.zeros_like(k), torch.zeros_like(v)
+    grad_q, grad_k, grad_v = [], torch.zeros_like(k), torch.zeros_like(v)
     for block in _blocks(q, k, is_causal):
         rows, keys = block.rows, block.keys
         scores = _scores(q, k, is_causal, attn_mask, scale, block)
         weights = (scores - logarithms[..., rows, :]).exp()
-        given = gradient[..., rows, :]
-        of_scores = weights * (given @ v[..., :keys, :].mT - shift[..., rows, :]) * factor
-        of_queries.append(of_scores @ k[..., :keys, :])
+        grad_rows = gradient[..., rows, :]
+        grad_scores = weights * (grad_rows @ v[..., :keys, :].mT - shift[..., rows, :]) * factor
+        grad_q.append(grad_scores @ k[..., :keys, :])
         hidden = (0, 0, 0, k.shape[-2] - keys)
-        of_keys = of_keys + functional.pad(of_scores.mT @ q[..., rows, :], hidden)
-        of_values = of_values + functional.pad(weights.mT @ given, hidden)
-    return torch.cat(of_queries, -2).to(dtype), of_keys.to(dtype), of_values.to(dtype)
+        grad_k = grad_k + functional.pad(grad_scores.mT @ q[..., rows, :], hidden)
+        grad_v = grad_v + functional.pad(weights.mT @ grad_rows, hidden)
+    return torch.cat(grad_q, -2).to(dtype), grad_k.to(dtype), grad_v.to(dtype)
 
 
 def _refuse_dropout(dropout: float) -> None:

@@ -39,18 +39,18 @@ def embedding_bag(
     bag = _bags(rows, offsets)
     counts = torch.ones_like(rows) if padding_idx < 0 else (rows != padding_idx).to(torch.int64)
     sizes = torch.zeros(bags, dtype=torch.int64).scatter_add(0, bag, counts)
-    taken = weight.index_select(0, rows)
+    gathered = weight.index_select(0, rows)
     if per_sample_weights is not None:
-        taken = taken * per_sample_weights.unsqueeze(1)
+        gathered = gathered * per_sample_weights.unsqueeze(1)
     where = bag.unsqueeze(1).expand(rows.shape[0], width)
     used = counts.unsqueeze(1) != 0
     if mode == 2:
         low = torch.full((bags, width), -math.inf, dtype=weight.dtype)
-        reduced = low.scatter_reduce(0, where, taken.masked_fill(~used, -math.inf), "amax")
+        reduced = low.scatter_reduce(0, where, gathered.masked_fill(~used, -math.inf), "amax")
         reduced = torch.where(sizes.unsqueeze(1) > 0, reduced, 0.0)
     else:
         nothing = torch.zeros((bags, width), dtype=weight.dtype)
-        reduced = nothing.scatter_add(0, where, torch.where(used, taken, 0.0))
+        reduced = nothing.scatter_add(0, where, torch.where(used, gathered, 0.0))
     if mode == 1:
         reduced = reduced / sizes.clamp(min=1).unsqueeze(1)
     if mode == 0 and _sums_without_bags(weight, per_sample_weights, padding_idx):
@@ -71,14 +71,14 @@ def embedding_bag_gradient(
         )
     rows = indices.to(torch.int64)
     bag = _bags(rows, offsets)
-    given = gradient.index_select(0, bag)
+    grad_rows = gradient.index_select(0, bag)
     if mode == 1:
-        given = given / bag_size.index_select(0, bag).clamp(min=1).unsqueeze(1)
+        grad_rows = grad_rows / bag_size.index_select(0, bag).clamp(min=1).unsqueeze(1)
     if per_sample_weights is not None:
-        given = given * per_sample_weights.unsqueeze(1)
+        grad_rows = grad_rows * per_sample_weights.unsqueeze(1)
     if padding_idx >= 0:
-        given = torch.where((rows == padding_idx).unsqueeze(1), 0.0, given)
-    return given.new_zeros(num_weights, given.shape[1]).index_add(0, rows, given)
+        grad_rows = torch.where((rows == padding_idx).unsqueeze(1), 0.0, grad_rows)
+    return grad_rows.new_zeros(num_weights, grad_rows.shape[1]).index_add(0, rows, grad_rows)
 
 
 @composition(aten._embedding_bag_per_sample_weights_backward.default)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from statistics import median
@@ -262,6 +264,26 @@ def test_memory_order_is_that_of_eager() -> None:
         assert result.stride() == expected.stride()
         turned = compiled(lambda t: (t + 1).transpose(0, 1))(torch.randn(2, 3))
     assert turned.stride() == (1, 3)
+
+
+def test_runs_have_no_more_threads_than_pytorch() -> None:
+    """PyTorch sets one thread in workers of data loaders, and in each process of several on a machine."""
+    script = """
+import torch, graphwright as gw
+from graphwright import _native
+
+gw.set_threads(3)
+model, x = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU()), torch.randn(512, 512)
+run = torch.compile(model, backend="graphwright")
+with torch.no_grad():
+    for count in (1, 2, 8):
+        torch.set_num_threads(count)
+        for _ in range(20):
+            run(x)
+        print(_native.workers())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["0", "1", "2"], done.stderr
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.uint8])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import torch
 from torch import _inductor as inductor
 
+from graphwright import _native
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, OptionError
-from graphwright.records import dataclass, fields
+from graphwright.records import dataclass, fields, replace
 
 MODES: Final[Mapping[str, Mapping[str, Any]]] = {
     "default": {},
@@ -60,7 +62,18 @@ class Settings:
         eager = mode == _EAGER
         _check(own, eager)
         _refuse_inductor(given)
-        return cls(Options.of({**MODES.get(mode, {}), **given}), eager=eager, **own)
+        compiler_options = Options.of({**MODES.get(mode, {}), **given})
+        return cls(_with_threads_of_pytorch(compiler_options), eager=eager, **own)
+
+
+def _with_threads_of_pytorch(options: Options) -> Options:
+    """``options`` with PyTorch's number of threads, if it is smaller than the default. Dynamo captures a
+    graph again after ``torch.set_num_threads``.
+    """
+    count = torch.get_num_threads()
+    if options.threads or count >= _native.threads():
+        return options
+    return replace(options, threads=count)
 
 
 def _refuse_inductor(given: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.func import hessian, jacfwd, jacrev
 from torch.nn import functional
 
 from graphwright.torch import report
@@ -136,6 +137,22 @@ def test_gradients_of_cross_attention() -> None:
     )
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_of_attention_whose_queries_share_keys(causal: bool) -> None:
+    class Groups(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.projection = nn.Linear(16, 80)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            heads = self.projection(x).unflatten(-1, (10, 8)).transpose(1, 2)
+            q, k, v = heads.split([6, 2, 2], 1)
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+
+    torch.manual_seed(0)
+    assert_trains_natively(Groups(), torch.randn(2, 200, 16))
+
+
 def test_a_query_that_sees_no_key_gives_zeros_in_training() -> None:
     mask = torch.ones(5, 5, dtype=torch.bool)
     mask[2] = False
@@ -247,3 +264,13 @@ def test_gradients_of_distances(p: float) -> None:
 
     torch.manual_seed(0)
     assert_trains_natively(Distances(), torch.randn(2, 5, 4))
+
+
+@pytest.mark.parametrize("transform", [jacfwd, jacrev, hessian])
+def test_derivatives_of_torch_func_are_native(transform: Any) -> None:
+    torch.manual_seed(0)
+    weights, x = torch.randn(5, 4), torch.randn(4)
+    derivative = transform(lambda each: torch.softmax(weights @ each, 0))
+    run = compiled(derivative)
+    torch.testing.assert_close(run(x), derivative(x), rtol=1e-5, atol=1e-6)
+    assert not [each for graph in report(run).graphs for each in graph.missing]

@@ -44,8 +44,6 @@ def _blocks(q: Tensor, k: Tensor, causal: bool) -> Iterator[_Block]:
     rows, keys = q.shape[-2], k.shape[-2]
     if not isinstance(rows, int) or not isinstance(keys, int):
         raise NotImplementedError("the numbers of queries and keys are not known")
-    if q.shape[1] != k.shape[1]:
-        raise NotImplementedError(f"{q.shape[1]} heads of queries share {k.shape[1]} heads of keys")
     matrices = math.prod(each if isinstance(each, int) else 1 for each in q.shape[:-2])
     most = max(_LEAST_ROWS, _MOST_SCORES // max(1, matrices * keys))
     size = max(min(_CAUSAL_ROWS, most) if causal else most, -(-rows // _MOST_BLOCKS), 1)
@@ -78,7 +76,7 @@ def attention(
     """
     _refuse_dropout(dropout_p)
     results, logarithms = [], []
-    wide_q, wide_k, wide_v = q.float(), k.float(), v.float()
+    wide_q, wide_k, wide_v = q.float(), _repeated(k.float(), q), _repeated(v.float(), q)
     for block in _blocks(q, k, is_causal):
         scores = _scores(wide_q, wide_k, is_causal, attn_mask, scale, block)
         largest = scores.amax(-1, keepdim=True)
@@ -98,7 +96,8 @@ def attention_gradients(
     """The gradients of queries, keys and values."""
     _refuse_dropout(dropout_p)
     dtype = q.dtype
-    gradient, q, k, v = gradient.float(), q.float(), k.float(), v.float()
+    heads = k.shape[1]
+    gradient, q, k, v = gradient.float(), q.float(), _repeated(k.float(), q), _repeated(v.float(), q)
     shift = (gradient * result.float()).sum(-1, keepdim=True)
     logarithms = torch.where(logarithms == -math.inf, math.inf, logarithms).unsqueeze(-1)
     factor = q.shape[-1] ** -0.5 if scale is None else scale
@@ -113,7 +112,18 @@ def attention_gradients(
         hidden = (0, 0, 0, k.shape[-2] - keys)
         grad_k = grad_k + functional.pad(grad_scores.mT @ q[..., rows, :], hidden)
         grad_v = grad_v + functional.pad(weights.mT @ grad_rows, hidden)
+    grad_k, grad_v = _summed(grad_k, heads), _summed(grad_v, heads)
     return torch.cat(grad_q, -2).to(dtype), grad_k.to(dtype), grad_v.to(dtype)
+
+
+def _repeated(x: Tensor, q: Tensor) -> Tensor:
+    """``x`` with the heads of ``q``: consecutive heads of queries share a head of keys and values."""
+    return x if x.shape[1] == q.shape[1] else x.repeat_interleave(q.shape[1] // x.shape[1], 1)
+
+
+def _summed(x: Tensor, heads: int) -> Tensor:
+    """The sums of ``x`` over the heads of queries that share one of ``heads``."""
+    return x if x.shape[1] == heads else x.reshape(x.shape[0], heads, -1, *x.shape[2:]).sum(2)
 
 
 def _refuse_dropout(dropout: float) -> None:

@@ -199,12 +199,12 @@ class BlockedTileAssembly:
             f"mov ${lanes // _UNROLL}, %%ecx",
             "cmpq $0, %c[deep](%[t])",
             "jne 65f",
-            *self.turns(61, deep=False),
+            *self.channel_loop(61, deep=False),
             f"63: add $16, {_TAP}",
             f"dec {_TAPS_LEFT}",
             "jnz 6b",
             "jmp 8f",
-            *self.turns(65, deep=True),
+            *self.channel_loop(65, deep=True),
             "jmp 63b",
             f"62: mov {_LEFT}, %%rcx",
             "64:",
@@ -219,7 +219,7 @@ class BlockedTileAssembly:
             "jmp 63b",
         ]
 
-    def turns(self, label: int, *, deep: bool) -> list[str]:
+    def channel_loop(self, label: int, *, deep: bool) -> list[str]:
         """An unrolled loop of ecx iterations over channels."""
         steps = [self.step(n, 4 * n, n % self.accumulators.splits, deep=deep) for n in range(_UNROLL)]
         lines = [line for step in steps for line in step]
@@ -257,7 +257,7 @@ class BlockedTileAssembly:
 
     def planar_taps(self) -> list[str]:
         """The FMAs of all taps of one channel."""
-        turn, vector = _UNROLL, self.family.isa.vector_bytes
+        unroll, vector = _UNROLL, self.family.isa.vector_bytes
 
         def steps(count: int) -> list[str]:
             lines = []
@@ -267,14 +267,14 @@ class BlockedTileAssembly:
             return [*lines, f"add ${16 * count}, {_TAP}", f"add ${count * vector}, {_W}"]
 
         return [
-            f"sub ${turn}, {_TAPS_LEFT}",
+            f"sub ${unroll}, {_TAPS_LEFT}",
             "jl 62f",
             ".p2align 5",
             "61:",
-            *steps(turn),
-            f"sub ${turn}, {_TAPS_LEFT}",
+            *steps(unroll),
+            f"sub ${unroll}, {_TAPS_LEFT}",
             "jge 61b",
-            f"62: add ${turn}, {_TAPS_LEFT}",
+            f"62: add ${unroll}, {_TAPS_LEFT}",
             "jz 8f",
             "63:",
             *steps(1),

@@ -57,9 +57,9 @@ def table(length: int, inverse: bool) -> np.ndarray[tuple[int], np.dtype[np.floa
     sides.
     """
     first, second = sides(length) or (1, length)
-    turns = np.exp(-2j * np.pi * np.outer(np.arange(first), np.arange(second)) / length)
-    turns = turns / length if inverse else turns
-    parts = [*_stage_factors(first), *_stage_factors(second), turns.real.ravel(), turns.imag.ravel()]
+    twiddles = np.exp(-2j * np.pi * np.outer(np.arange(first), np.arange(second)) / length)
+    twiddles = twiddles / length if inverse else twiddles
+    parts = [*_stage_factors(first), *_stage_factors(second), twiddles.real.ravel(), twiddles.imag.ravel()]
     return np.concatenate(parts).astype(np.float32)
 
 

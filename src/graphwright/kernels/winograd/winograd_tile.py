@@ -64,14 +64,14 @@ class _Product:
     vectors: int
 
     def text(self) -> str:
-        turns, sums = K_RUN // _UNROLL, self.accumulators.flat()
+        iterations, sums = K_RUN // _UNROLL, self.accumulators.flat()
         skip = 4 * K_RUN * (product_rows(self.isa) - 1)
         code = [
             *self.accumulators.clear(),
             "test %[runs], %[runs]",
             "jz 4f",
             ".p2align 5",
-            f"2: mov ${turns}, %%ecx",
+            f"2: mov ${iterations}, %%ecx",
             "3:",
             *(line for number in range(_UNROLL) for line in self.step(number, fetch=True)),
             *self.advance(_UNROLL),

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from graphwright.kernels.gemm import gemm
-from graphwright.kernels.library.extent import Extent, ExtentInC
+from graphwright.kernels.library.extent import GRID, Extent, ExtentInC, arguments
 from graphwright.kernels.library.write import kernel_modules, write_module
 from graphwright.runtime.devices.kernel_library import kernel_library
 from graphwright.targets.cpu.c.extent import FIRST
@@ -93,3 +93,15 @@ def test_strides_and_dilations_of_windows_are_positive() -> None:
                 assert (extent.bounds or {})[name][0] >= 1, (extent.symbol, name)
                 found += 1
     assert found >= 60
+
+
+@pytest.mark.parametrize("name", ["grid", "units"])
+def test_an_argument_is_not_taken_for_the_launched_grid(name: str) -> None:
+    claimed = Extent("gw_k", (name,), (), grid=getattr(arguments(name), name))
+    assert f"out[0] = a_{name};" in claimed.c_text()
+    assert "out[0] = grid;" in Extent("gw_k", (name,), (), grid=GRID).c_text()
+
+
+def test_an_argument_with_the_name_of_the_launched_grid_is_rejected() -> None:
+    with pytest.raises(ValueError, match=r"gw_k: launched_grid is the grid of a launch"):
+        Extent("gw_k", (str(GRID),), (), grid=1).c_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import BITS, UNITS, Extent, within
+from graphwright.kernels.library.extent import BITS, GRID, Extent, within
 from graphwright.targets.cpu.isa import Isa
 
 FAIL: Final = "gw_fail"
@@ -27,7 +27,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     """
     taken = {FAIL: (), REQUIRE_EQUAL: ABI.args, REQUIRE_AT_MOST: ABI.args}
     return tuple(
-        Extent(name, args, (), grid=UNITS, bounds=within(BITS, *args)) for name, args in taken.items()
+        Extent(name, args, (), grid=GRID, bounds=within(BITS, *args)) for name, args in taken.items()
     )
 
 

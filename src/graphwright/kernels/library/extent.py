@@ -42,8 +42,9 @@ SIZE: Final = (0, 1 << 31)
 FLAG: Final = (0, 1)
 BITS: Final = (-(1 << 63), 1 << 63)
 """The range of the bits of a float: all values."""
-UNITS: Final = symbol("units")
-"""The symbol of the grid that a kernel is launched with."""
+_GRID: Final = "launched_grid"
+GRID: Final = symbol(_GRID)
+"""The grid that a kernel is launched with."""
 
 Bounds = dict[str, tuple[int, int]]
 _AXES: Final = frozenset(
@@ -80,7 +81,7 @@ class Tiles(NamedTuple):
 @dataclass(frozen=True)
 class Extent:
     """The memory that a kernel may access. ``args`` are the names of its arguments in order; expressions may
-    also contain :data:`UNITS`.
+    also contain :data:`GRID`.
 
     ``bounds`` are the ranges of arguments that differ from :data:`COUNT`. The expressions ``multiples`` must
     be 0, and ``at_least_0`` must not be negative. ``tiles`` is for a kernel that takes an epilogue, which
@@ -101,15 +102,17 @@ class Extent:
     """Whether the epilogue is required."""
 
     def c_text(self) -> str:
-        """The C function ``NAME_extent``."""
+        """The C function ``NAME_extent``. Raises ``ValueError`` if an argument has the name of the grid."""
+        if _GRID in self.args:
+            raise ValueError(f"{self.symbol}: {_GRID} is the grid of a launch; name the argument otherwise")
         writer = _Writer(self.args)
         operands = len(self.operands) + (self.tiles is not None)
         writer.lines += [
             f"if (args < {len(self.args)} || operands < {operands})",
             "    return 1;",
-            "const double units = out[0];",
+            "const double grid = out[0];",
             f"const int hooked = out[{HOOK}] > 0;",
-            "(void)arg, (void)units, (void)hooked;",
+            "(void)arg, (void)grid, (void)hooked;",
         ]
         for position, name in enumerate(self.args):
             writer.lines += [f"const double a_{name} = (double)arg[{position}];", f"(void)a_{name};"]
@@ -201,7 +204,7 @@ class _Writer:
     def __init__(self, args: tuple[str, ...]) -> None:
         self.lines: list[str] = []
         self._values: dict[Atom, Double] = {Symbol(name): Double(f"a_{name}") for name in args}
-        self._values[Symbol("units")] = Double("units")
+        self._values[Symbol(_GRID)] = Double("grid")
 
     def text(self, dim: Dim) -> str:
         return self._number(dim).text

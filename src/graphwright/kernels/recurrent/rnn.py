@@ -21,8 +21,8 @@ from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.extent import (
     BITS,
+    GRID,
     SIGNED,
-    UNITS,
     Axis,
     Extent,
     Reach,
@@ -131,7 +131,7 @@ class Cell:
     def extent(self, symbol: str) -> Extent:
         """The memory that the kernel accesses."""
         a = arguments(*self.abi.args)
-        directions = ceildiv(UNITS, ceildiv(a.batch, ROWS))
+        directions = ceildiv(GRID, ceildiv(a.batch, ROWS))
         rows = directions * ceildiv(a.hidden * self.gates, PANEL) * PANEL
 
         def state(name: str) -> Reach:
@@ -158,7 +158,7 @@ class Cell:
             symbol,
             self.abi.args,
             reaches,
-            grid=minimum(UNITS, 2 * ceildiv(a.batch, ROWS)),
+            grid=minimum(GRID, 2 * ceildiv(a.batch, ROWS)),
             scratch=self.scratch_bytes(a.hidden),
             bounds=within(SIGNED, *self.strides) | within(BITS, "clip", *words),
         )

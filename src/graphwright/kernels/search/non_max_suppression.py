@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import FLAG, UNITS, Extent, arguments, dense, within
+from graphwright.kernels.library.extent import FLAG, GRID, Extent, arguments, dense, within
 from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
@@ -109,15 +109,15 @@ def _choose_extent(isa: Isa) -> Extent:
         Choose.SYMBOL,
         CHOOSE_ABI.args,
         CHOOSE_ABI.ordered(
-            boxes=dense(4, ceildiv(UNITS, a.classes), a.count, 4),
-            scores=dense(4, UNITS, a.count),
+            boxes=dense(4, ceildiv(GRID, a.classes), a.count, 4),
+            scores=dense(4, GRID, a.count),
             most=dense(8, 1, optional=True),
             overlap=dense(4, 1, optional=True),
             least=dense(4, 1, optional=True),
-            rows=dense(8, UNITS, a.limit, 3),
-            filled=dense(8, UNITS),
+            rows=dense(8, GRID, a.limit, 3),
+            filled=dense(8, GRID),
         ),
-        grid=UNITS,
+        grid=GRID,
         scratch=choose.scratch_bytes(isa),
         bounds=within(FLAG, "centered"),
         at_least_0=(a.classes - 1,),
@@ -130,7 +130,7 @@ def _join_extent() -> Extent:
         Join.SYMBOL,
         JOIN_ABI.args,
         JOIN_ABI.ordered(filled=dense(8, a.parts), rows=dense(8, a.parts, a.limit, 3), total=dense(8, 1)),
-        grid=UNITS,
+        grid=GRID,
     )
 
 

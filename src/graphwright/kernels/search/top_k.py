@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import FLAG, UNITS, Extent, Reach, arguments, within
+from graphwright.kernels.library.extent import FLAG, GRID, Extent, Reach, arguments, within
 from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
@@ -109,7 +109,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     """The memory that ``gw_top_k`` accesses."""
     a = arguments(*ABI.args)
     size = a.code - floordiv(a.code % 4, 3)  # code 3 is bf16
-    outer = ceildiv(UNITS, a.inner)
+    outer = ceildiv(GRID, a.inner)
     return (
         Extent(
             TopK.SYMBOL,
@@ -119,7 +119,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
                 values=Reach(size, ((outer, a.k * a.inner), (a.k * a.inner, 1))),
                 indices=Reach(8, ((outer, a.k * a.inner), (a.k * a.inner, 1))),
             ),
-            grid=UNITS,
+            grid=GRID,
             scratch=_scratch(a.inner, a.k),
             bounds=within(FLAG, "largest"),
             choices={"kind": (0, 1, 2), "code": (1, 2, 3, 4, 8)},

@@ -18,7 +18,7 @@ import numpy as np
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.symbols import Dim, floordiv, maximum, minimum, product
 from graphwright.kernels.library.abi import Abi
-from graphwright.kernels.library.extent import UNITS, Extent, Reach, arguments, dense, within
+from graphwright.kernels.library.extent import GRID, Extent, Reach, arguments, dense, within
 from graphwright.kernels.library.kernel_call import KernelCall
 from graphwright.kernels.library.transpose import transpose
 from graphwright.records import dataclass
@@ -153,11 +153,11 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             SYMBOL,
             ABI.args,
             ABI.ordered(
-                x=Reach(4, ((UNITS, a.dim * a.parts), (a.used * a.parts, 1))),
+                x=Reach(4, ((GRID, a.dim * a.parts), (a.used * a.parts, 1))),
                 table=dense(4, factors),
-                y=dense(4, UNITS, a.bins, 2),
+                y=dense(4, GRID, a.bins, 2),
             ),
-            grid=UNITS,
+            grid=GRID,
             scratch=4 * (4 * (a.length + 64) + 4 * (_MAX_SIDE + 4) * isa.lanes),
             bounds=within((MIN_SIDE, _MAX_SIDE), *_SIDES),
             choices={"parts": (1, 2)}

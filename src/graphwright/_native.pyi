@@ -230,7 +230,7 @@ class Program:
         """
 
 @final
-class Entry:
+class FastPath:
     """The fast path of runs: takes arrays that need no conversion, and returns None for all others."""
 
     threads: int
@@ -259,9 +259,9 @@ class Entry:
         """Like :meth:`named`, as a list in the order of ``names``."""
 
 @final
-class TensorEntry:
-    """Like :class:`Entry`, for tensors of a library with the C functions of DLPack, which read the inputs and
-    make the outputs.
+class TensorFastPath:
+    """Like :class:`FastPath`, for tensors of a library with the C functions of DLPack, which read the inputs
+    and make the outputs.
     """
 
     def __init__(
@@ -293,15 +293,15 @@ def sample_memory(data: int, bytes: int) -> int:
 
 @final
 class TensorDispatch:
-    """Runs the first of its entries that accepts the arguments; if none does, calls ``otherwise`` with a
+    """Runs the first of its fast paths that accepts the arguments; if none does, calls ``otherwise`` with a
     tuple of them. It can have attributes.
     """
 
     _boxed_call: bool
 
     def __init__(self, otherwise: Callable[[tuple[Any, ...]], list[Any]]) -> None: ...
-    def set_entries(self, entries: list[TensorEntry]) -> None:
-        """Replace the entries; their order does not matter. Raises TypeError."""
+    def set_paths(self, paths: list[TensorFastPath]) -> None:
+        """Replace the fast paths; their order does not matter. Raises TypeError."""
 
     def watch(self, names: dict[str, Any], flag: str, frame: Callable[[tuple[Any, ...]], list[Any]]) -> None:
         """While ``names[flag]`` is True, pass calls to ``frame`` with a tuple of the arguments, which must
@@ -322,7 +322,7 @@ class NativeLoop:
 
     def __init__(
         self,
-        entry: Callable[..., tuple[NDArray[Any], ...] | None],
+        path: Callable[..., tuple[NDArray[Any], ...] | None],
         reads: Sequence[int],
         writes: Sequence[int],
         results: Sequence[int],
@@ -333,7 +333,7 @@ class NativeLoop:
         goes_on: bool,
     ) -> None:
         """``values`` of the body: the iteration number, ``carried`` carried values, and all others; the other
-        lists are indices of values. ``entry`` computes ``writes`` from ``reads``. ``results`` of the body: a
+        lists are indices of values. ``path`` computes ``writes`` from ``reads``. ``results`` of the body: a
         condition if it is ``conditional``, the carried values, and rows. The loop runs at most ``limit``
         iterations, and none unless ``goes_on``.
 
@@ -341,9 +341,9 @@ class NativeLoop:
         """
 
     def run(self) -> bool:
-        """Run the remaining iterations. Returns False if the entry cannot run the next one: the caller then
-        runs the body on :meth:`received` and passes its results to :meth:`take`. Raises the exceptions of the
-        entry and of signal handlers.
+        """Run the remaining iterations. Returns False if the fast path cannot run the next one: the caller
+        then runs the body on :meth:`received` and passes its results to :meth:`take`. Raises the exceptions
+        of the fast path and of signal handlers.
         """
 
     def received(self) -> list[Any]:

@@ -10,7 +10,7 @@ from torch import fx
 from torch.autograd import profiler
 from torch.autograd.graph import increment_version
 
-from graphwright._native import TensorDispatch, TensorEntry
+from graphwright._native import TensorDispatch, TensorFastPath
 from graphwright.api import compile, compile_with_weights
 from graphwright.config import Options
 from graphwright.frontends.torch.graph import ReadGraph
@@ -134,7 +134,7 @@ class CompiledGraph:
         if self._releases:
             release(tensors)
             parameters = Snapshot(tensors, forget)
-        frozen = FrozenModel(model, parameters, self._entry_of(model, arguments))
+        frozen = FrozenModel(model, parameters, self._fast_path_of(model, arguments))
         self._models.add(tensors, frozen)
         self._frozen.set_packed(tensors)
         return frozen
@@ -171,7 +171,7 @@ class CompiledGraph:
         programs.store(key, model)
         return model
 
-    def _entry_of(self, model: Model, arguments: tuple[Any, ...]) -> TensorEntry | None:
+    def _fast_path_of(self, model: Model, arguments: tuple[Any, ...]) -> TensorFastPath | None:
         executor = model.recording_executor
         if not isinstance(executor, Cpu):
             return None

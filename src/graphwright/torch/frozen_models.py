@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from graphwright._native import TensorDispatch, TensorEntry
+from graphwright._native import TensorDispatch, TensorFastPath
 from graphwright.package.weights import Weights
 from graphwright.records import dataclass
 from graphwright.runtime.model import Model
@@ -22,7 +22,7 @@ class FrozenModel:
 
     model: Model
     parameters: Snapshot
-    entry: TensorEntry | None
+    fast_path: TensorFastPath | None
     """The fast path for calls with the same parameters, if the model is one program."""
 
 
@@ -44,12 +44,12 @@ class FrozenModels:
     def add(self, tensors: Sequence[torch.Tensor], frozen: FrozenModel) -> None:
         """Adds the model of these parameters."""
         self._models[key_of(tensors)] = frozen
-        self._set_entries()
+        self._set_paths()
 
     def clear(self) -> None:
         """Drops all models."""
         self._models.clear()
-        self._set_entries()
+        self._set_paths()
 
     def on_free(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
         """A function that drops the model of these parameters, for when one of them is freed. It takes no
@@ -77,11 +77,11 @@ class FrozenModels:
 
     def _forget(self, key: tuple[int, ...]) -> None:
         if self._models.pop(key, None) is not None:
-            self._set_entries()
+            self._set_paths()
 
-    def _set_entries(self) -> None:
-        entries = [held.entry for held in tuple(self._models.values())]
-        self._dispatch.set_entries([each for each in entries if each is not None])
+    def _set_paths(self) -> None:
+        paths = [held.fast_path for held in tuple(self._models.values())]
+        self._dispatch.set_paths([each for each in paths if each is not None])
 
 
 _OF_ALL_GRAPHS: weakref.WeakSet[FrozenModels] = weakref.WeakSet()

@@ -51,10 +51,10 @@ class Cpu(Executor):
         """The tasks, for inspection."""
         return self._target.task_graph
 
-    def fast_path(self, threads: int) -> _native.Entry:
+    def fast_path(self, threads: int) -> _native.FastPath:
         """As :meth:`Executor.fast_path`, in native code."""
         inputs, outputs = self._program.inputs, self._program.outputs
-        return _native.Entry(
+        return _native.FastPath(
             self._native,
             tuple(spec.name for spec in inputs),
             tuple(spec.dtype.numpy for spec in inputs),
@@ -71,9 +71,11 @@ class Cpu(Executor):
         arguments: tuple[object, ...],
         threads: int,
         is_lazy: bool,
-    ) -> _native.TensorEntry:
-        """As :meth:`fast_path`, for tensors of ``type``: see :class:`graphwright._native.TensorEntry`."""
-        return _native.TensorEntry(self._native, type, inputs, outputs, frozen, arguments, threads, is_lazy)
+    ) -> _native.TensorFastPath:
+        """As :meth:`fast_path`, for tensors of ``type``: see :class:`graphwright._native.TensorFastPath`."""
+        return _native.TensorFastPath(
+            self._native, type, inputs, outputs, frozen, arguments, threads, is_lazy
+        )
 
     def run(
         self,

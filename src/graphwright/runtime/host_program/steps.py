@@ -84,7 +84,7 @@ class CallProgramRunner(StepRunner):
         native fast path.
         """
         path = self._fast_path(run)
-        if not isinstance(path, _native.Entry):
+        if not isinstance(path, _native.FastPath):
             return None
         values: list[Any] = [_contiguous(v) if isinstance(v, np.ndarray) else v for v in run.values]
         reads = [*self._inputs, *range(len(values), len(values) + len(self._sizes))]

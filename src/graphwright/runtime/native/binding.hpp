@@ -153,11 +153,11 @@ void define_events(nb::module_ &m);
 
 void define_crash_run(nb::module_ &m);
 
-/* ---- entries ---- */
+/* ---- fast paths ---- */
 
 void define_dlpack(nb::module_ &m);
-void define_entry(nb::module_ &m);
-void define_tensor_entry(nb::module_ &m);
+void define_fast_path(nb::module_ &m);
+void define_tensor_fast_path(nb::module_ &m);
 
 /* ---- loops ---- */
 

@@ -273,9 +273,9 @@ NB_MODULE(_native, m) {
         .def("trim", &Program::trim);
     define_crash_run(m);
     define_dlpack(m);
-    define_entry(m);
+    define_fast_path(m);
     define_events(m);
-    define_tensor_entry(m);
+    define_tensor_fast_path(m);
     define_native_loop(m);
     watch_interpreter();
 }

@@ -64,7 +64,7 @@ struct Rows {
 };
 
 struct NativeLoop {
-    nb::object entry;
+    nb::object path;
     std::vector<int64_t> reads, writes, result_values;
     std::vector<nb::object>
         values; /* inputs of the body: the iteration number, the carried values, the others */
@@ -74,10 +74,10 @@ struct NativeLoop {
     int64_t carried, limit, number = 0, yielded_at = 0;
     bool conditional, goes_on;
 
-    NativeLoop(nb::object entry_, std::vector<int64_t> reads_, std::vector<int64_t> writes_,
+    NativeLoop(nb::object path_, std::vector<int64_t> reads_, std::vector<int64_t> writes_,
                std::vector<int64_t> results_, nb::handle start, int64_t carried_, bool conditional_,
                int64_t limit_, bool goes_on_)
-        : entry(std::move(entry_)), reads(std::move(reads_)), writes(std::move(writes_)),
+        : path(std::move(path_)), reads(std::move(reads_)), writes(std::move(writes_)),
           result_values(std::move(results_)), arguments(reads.size()), carried(carried_), limit(limit_),
           conditional(conditional_), goes_on(goes_on_) {
         need_numpy();
@@ -109,7 +109,7 @@ struct NativeLoop {
         set_number();
         for (size_t i = 0; i < reads.size(); i++)
             arguments[i] = values[(size_t)reads[i]].ptr();
-        nb::object made = owned(PyObject_Vectorcall(entry.ptr(), arguments.data(), reads.size(), nullptr));
+        nb::object made = owned(PyObject_Vectorcall(path.ptr(), arguments.data(), reads.size(), nullptr));
         if (made.is_none() || (size_t)PyTuple_GET_SIZE(made.ptr()) != writes.size())
             return false;
         for (size_t i = 0; i < writes.size(); i++)
@@ -205,7 +205,7 @@ void define_native_loop(nb::module_ &m) {
     nb::class_<NativeLoop>(m, "NativeLoop")
         .def(nb::init<nb::object, std::vector<int64_t>, std::vector<int64_t>, std::vector<int64_t>,
                       nb::handle, int64_t, bool, int64_t, bool>(),
-             nb::arg("entry"), nb::arg("reads"), nb::arg("writes"), nb::arg("results"), nb::arg("values"),
+             nb::arg("path"), nb::arg("reads"), nb::arg("writes"), nb::arg("results"), nb::arg("values"),
              nb::arg("carried"), nb::arg("conditional"), nb::arg("limit"), nb::arg("goes_on"))
         .def("run", &NativeLoop::run)
         .def("received", &NativeLoop::received)

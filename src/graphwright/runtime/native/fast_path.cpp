@@ -11,7 +11,7 @@
 
 namespace {
 
-struct Entry {
+struct FastPath {
     PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *owner; /* keeps the program alive */
     Program *program;
@@ -41,7 +41,7 @@ bool is_plain(PyObject *object, PyObject *dtype, gw_list dims) {
 }
 
 /* The plan for these arrays; NULL if they need conversion or do not fit the program. */
-gw_plan *plan_for(Entry *e, PyObject *const *arrays, void **data) {
+gw_plan *plan_for(FastPath *e, PyObject *const *arrays, void **data) {
     Program &p = *e->program;
     Local<int64_t, 128> dims(p.program->input_dim_count);
     int64_t count = 0;
@@ -74,7 +74,7 @@ bool takes_output(const Program &p, const gw_plan *plan, int64_t i, PyObject *ob
 /* A tuple of the output arrays, and their addresses: those in the dict `targets`, if there is one, by the
    names of the outputs; the others are new. NULL without a Python error if a target does not fit or is for no
    output. */
-PyObject *make_outputs(const Entry *e, const gw_plan *plan, PyObject *targets, void *const *inputs,
+PyObject *make_outputs(const FastPath *e, const gw_plan *plan, PyObject *targets, void *const *inputs,
                        void **data) {
     const Program &p = *e->program;
     PyObject *outputs = PyTuple_New(p.program->output_count);
@@ -104,7 +104,7 @@ PyObject *make_outputs(const Entry *e, const gw_plan *plan, PyObject *targets, v
 
 /* The outputs as a tuple, some of them in `targets` (a dict, or NULL). None if arrays need conversion or the
    run fails: the slow path fails again and explains the error. */
-PyObject *outputs_for(Entry *e, PyObject *const *arrays, PyObject *targets) try {
+PyObject *outputs_for(FastPath *e, PyObject *const *arrays, PyObject *targets) try {
     Program &p = *e->program;
     Local<void *, 32> inputs(p.program->input_count), outputs(p.program->output_count);
     gw_plan *plan = plan_for(e, arrays, inputs.at);
@@ -126,14 +126,14 @@ PyObject *outputs_for(Entry *e, PyObject *const *arrays, PyObject *targets) try 
 }
 
 PyObject *call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
-    auto *e = (Entry *)self;
+    auto *e = (FastPath *)self;
     if (PyVectorcall_NARGS(flags) != e->program->program->input_count || names)
         Py_RETURN_NONE;
     return outputs_for(e, arguments, nullptr);
 }
 
 /* Like `call`, for a dict of arrays. */
-PyObject *outputs_of_feeds(Entry *e, PyObject *feeds, PyObject *targets) try {
+PyObject *outputs_of_feeds(FastPath *e, PyObject *feeds, PyObject *targets) try {
     int64_t count = e->program->program->input_count, found = 0;
     if (!PyDict_CheckExact(feeds) || PyDict_GET_SIZE(feeds) != count)
         Py_RETURN_NONE;
@@ -156,7 +156,7 @@ PyObject *outputs_of_feeds(Entry *e, PyObject *feeds, PyObject *targets) try {
 }
 
 /* The index of the output called `name`, or -1. */
-int64_t output_index(const Entry *e, PyObject *name) {
+int64_t output_index(const FastPath *e, PyObject *name) {
     int64_t count = PyTuple_GET_SIZE(e->output_names);
     for (int64_t i = 0; i < count; i++)
         if (PyTuple_GET_ITEM(e->output_names, i) == name)
@@ -168,7 +168,7 @@ int64_t output_index(const Entry *e, PyObject *name) {
 }
 
 /* Whether `names` is None or a list or tuple of names of outputs. */
-bool are_known(const Entry *e, PyObject *names) {
+bool are_known(const FastPath *e, PyObject *names) {
     if (names == Py_None)
         return true;
     if (!PyList_CheckExact(names) && !PyTuple_CheckExact(names))
@@ -189,7 +189,7 @@ bool add(PyObject *result, PyObject *name, PyObject *outputs, int64_t i, Py_ssiz
 }
 
 /* The outputs named, or all, as a list or, if `named`, a dict. */
-PyObject *chosen(const Entry *e, PyObject *outputs, PyObject *names, bool named) {
+PyObject *chosen(const FastPath *e, PyObject *outputs, PyObject *names, bool named) {
     PyObject *wanted = names == Py_None ? e->output_names : names;
     Py_ssize_t count = PySequence_Fast_GET_SIZE(wanted);
     PyObject *result = named ? PyDict_New() : PyList_New(count);
@@ -202,7 +202,7 @@ PyObject *chosen(const Entry *e, PyObject *outputs, PyObject *names, bool named)
 }
 
 PyObject *run(PyObject *self, PyObject *const *arguments, Py_ssize_t count, bool named) {
-    auto *e = (Entry *)self;
+    auto *e = (FastPath *)self;
     if (count != 2 && count != 3) {
         PyErr_SetString(PyExc_TypeError,
                         "takes feeds, names of outputs or None, and a dict of arrays or None");
@@ -262,7 +262,7 @@ bool is_prepared(Program *program) try {
     return false;
 }
 
-/* What is wrong with the arguments of an entry; null if nothing is. */
+/* What is wrong with the arguments of a fast path; null if nothing is. */
 const char *fault_of(const Program &p, PyObject *inputs, PyObject *dtypes, PyObject *outputs, int threads) {
     if (PyTuple_GET_SIZE(inputs) != p.program->input_count || !all_texts(inputs) ||
         PyTuple_GET_SIZE(dtypes) != p.program->input_count ||
@@ -300,7 +300,7 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
         return nullptr;
     }
     PyObject *converted = input_descriptors(program, dtypes);
-    auto *e = converted ? (Entry *)type->tp_alloc(type, 0) : nullptr;
+    auto *e = converted ? (FastPath *)type->tp_alloc(type, 0) : nullptr;
     if (!e) {
         Py_XDECREF(converted);
         return nullptr;
@@ -313,14 +313,14 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
 }
 
 void destroy(PyObject *self) {
-    auto *e = (Entry *)self;
+    auto *e = (FastPath *)self;
     PyTypeObject *type = Py_TYPE(self);
     Py_DECREF(e->owner), Py_DECREF(e->input_names), Py_DECREF(e->input_dtypes), Py_DECREF(e->output_names);
     type->tp_free(self);
     Py_DECREF(type);
 }
 
-PyObject *get_threads(PyObject *self, void *) { return PyLong_FromLong(((Entry *)self)->threads); }
+PyObject *get_threads(PyObject *self, void *) { return PyLong_FromLong(((FastPath *)self)->threads); }
 
 int set_threads(PyObject *self, PyObject *value, void *) {
     int overflow = 0;
@@ -333,7 +333,7 @@ int set_threads(PyObject *self, PyObject *value, void *) {
         PyErr_SetString(PyExc_ValueError, "threads must not be negative");
         return -1;
     }
-    ((Entry *)self)->threads = threads < GW_MAX_THREADS ? (int)threads : GW_MAX_THREADS;
+    ((FastPath *)self)->threads = threads < GW_MAX_THREADS ? (int)threads : GW_MAX_THREADS;
     return 0;
 }
 
@@ -345,7 +345,7 @@ PyMethodDef methods[] = {
 };
 PyGetSetDef properties[] = {{"threads", get_threads, set_threads, nullptr, nullptr}, {}};
 PyMemberDef members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Entry, vectorcall), READONLY, nullptr},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(FastPath, vectorcall), READONLY, nullptr},
     {},
 };
 PyType_Slot slots[] = {
@@ -357,15 +357,15 @@ PyType_Slot slots[] = {
     {Py_tp_members, members},
     {0, nullptr},
 };
-PyType_Spec specification = {"graphwright._native.Entry", sizeof(Entry), 0,
+PyType_Spec specification = {"graphwright._native.FastPath", sizeof(FastPath), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE,
                              slots};
 
 } // namespace
 
-void define_entry(nb::module_ &m) {
+void define_fast_path(nb::module_ &m) {
     PyObject *type = PyType_FromSpec(&specification);
     if (!type)
         throw nb::python_error();
-    m.attr("Entry") = nb::steal(type);
+    m.attr("FastPath") = nb::steal(type);
 }

@@ -1,7 +1,7 @@
 /* The fast path of a run on tensors of another library, such as PyTorch. It reads and creates tensors with
    DLPack's C functions: without a copy, and without a Python call for each tensor.
 
-   Like `Entry`, it handles only arguments that need no conversion, and returns None for all others. */
+   Like `FastPath`, it handles only arguments that need no conversion, and returns None for all others. */
 #include <tuple>
 #include <vector>
 
@@ -56,7 +56,7 @@ void set_error(void *, const char *kind, const char *message) {
     PyErr_Format(PyExc_RuntimeError, "%s: %s", kind, message);
 }
 
-struct TensorEntry {
+struct TensorFastPath {
     nb::object owner, type;
     Program &program;
     const dlpack_exchange *api;
@@ -66,9 +66,9 @@ struct TensorEntry {
     int threads;
     bool is_lazy; /* arguments may be negated or conjugated when they are read */
 
-    TensorEntry(nb::object program_, nb::object type_, nb::list inputs_,
-                std::vector<std::pair<int, int>> outputs_, std::vector<std::pair<int64_t, size_t>> frozen_,
-                nb::tuple arguments, int threads_, bool is_lazy_);
+    TensorFastPath(nb::object program_, nb::object type_, nb::list inputs_,
+                   std::vector<std::pair<int, int>> outputs_, std::vector<std::pair<int64_t, size_t>> frozen_,
+                   nb::tuple arguments, int threads_, bool is_lazy_);
 
     /* The outputs as a list. None if an argument needs conversion, a frozen argument has changed, or the run
      * fails.
@@ -110,10 +110,10 @@ bool denies(PyObject *object, PyObject *name) {
     return is_denied;
 }
 
-TensorEntry::TensorEntry(nb::object program_, nb::object type_, nb::list inputs_,
-                         std::vector<std::pair<int, int>> outputs_,
-                         std::vector<std::pair<int64_t, size_t>> frozen_, nb::tuple arguments, int threads_,
-                         bool is_lazy_)
+TensorFastPath::TensorFastPath(nb::object program_, nb::object type_, nb::list inputs_,
+                               std::vector<std::pair<int, int>> outputs_,
+                               std::vector<std::pair<int64_t, size_t>> frozen_, nb::tuple arguments,
+                               int threads_, bool is_lazy_)
     : owner(program_), type(type_), program(nb::cast<Program &>(program_)), inputs(input_sources(inputs_)),
       outputs(std::move(outputs_)), threads(threads_), is_lazy(is_lazy_) {
     nb::object capsule = type.attr("__dlpack_c_exchange_api__");
@@ -152,7 +152,7 @@ TensorEntry::TensorEntry(nb::object program_, nb::object type_, nb::list inputs_
 }
 
 /* Reads the address, type and shape of a tensor; false if the object is of another type or not on the CPU. */
-bool TensorEntry::see(PyObject *object, dlpack_tensor *seen) const {
+bool TensorFastPath::see(PyObject *object, dlpack_tensor *seen) const {
     if (!PyObject_TypeCheck(object, (PyTypeObject *)type.ptr()))
         return false;
     if (api->tensor_from_object(object, seen)) {
@@ -163,7 +163,7 @@ bool TensorEntry::see(PyObject *object, dlpack_tensor *seen) const {
 }
 
 /* Whether there is an argument for each input, and no frozen argument has changed. */
-bool TensorEntry::fits(PyObject *const *arguments, size_t count) const {
+bool TensorFastPath::fits(PyObject *const *arguments, size_t count) const {
     static PyObject *name = PyUnicode_InternFromString("_version");
     for (const InputSource &source : inputs)
         if ((size_t)source.position >= count)
@@ -186,8 +186,8 @@ bool TensorEntry::fits(PyObject *const *arguments, size_t count) const {
 
 /* The sizes of an input in the program's order of axes, and its elements; false if the tensor has another
    type, rank or strides. */
-bool TensorEntry::take(const InputSource &source, gw_list expected, PyObject *object, int64_t *dims,
-                       void **data) const {
+bool TensorFastPath::take(const InputSource &source, gw_list expected, PyObject *object, int64_t *dims,
+                          void **data) const {
     static char nothing;
     if (source.is_size) {
         dims[0] = PyLong_AsLongLong(object), dims[1] = 0;
@@ -222,12 +222,12 @@ bool TensorEntry::take(const InputSource &source, gw_list expected, PyObject *ob
 }
 
 /* Whether an output has the parts of a complex tensor along a last axis. */
-bool TensorEntry::is_pair(size_t output) const {
+bool TensorFastPath::is_pair(size_t output) const {
     return are_parts(outputs[output].first, outputs[output].second, program.program->outputs[output].item);
 }
 
 /* Creates the tensor of an output as an item of `results`; `*data` is the address of its elements. */
-bool TensorEntry::make(size_t output, const gw_plan *plan, PyObject *results, void **data) const {
+bool TensorFastPath::make(size_t output, const gw_plan *plan, PyObject *results, void **data) const {
     static char nothing;
     const gw_list dims = program.program->outputs[output].dims;
     const int rank = (int)dims.count - is_pair(output);
@@ -249,7 +249,7 @@ bool TensorEntry::make(size_t output, const gw_plan *plan, PyObject *results, vo
     return true;
 }
 
-nb::object TensorEntry::call(PyObject *const *arguments, size_t argument_count) {
+nb::object TensorFastPath::call(PyObject *const *arguments, size_t argument_count) {
     const gw_program *p = program.program;
     if (!fits(arguments, argument_count))
         return nb::none();
@@ -277,23 +277,23 @@ nb::object TensorEntry::call(PyObject *const *arguments, size_t argument_count) 
     return is_done ? results : nb::none();
 }
 
-/* The callable that PyTorch gets: runs the first entry that accepts the arguments, or else calls `otherwise`
-   in Python. */
+/* The callable that PyTorch gets: runs the first fast path that accepts the arguments, or else calls
+   `otherwise` in Python. */
 struct TensorDispatch {
     nb::object otherwise;
-    std::vector<nb::object> entries;
-    size_t latest = 0; /* the entry that accepted the last call */
+    std::vector<nb::object> paths;
+    size_t latest = 0; /* the path that accepted the last call */
     nb::object names, flag, frame;
 
     explicit TensorDispatch(nb::object otherwise_) : otherwise(std::move(otherwise_)) {}
 
-    void set_entries(nb::list given) {
+    void set_paths(nb::list given) {
         std::vector<nb::object> made;
         for (nb::handle each : given) {
-            nb::cast<TensorEntry &>(each); /* raises TypeError */
+            nb::cast<TensorFastPath &>(each); /* raises TypeError */
             made.push_back(nb::borrow(each));
         }
-        entries.swap(made); /* the old entries are freed last, since their destructors may call this object */
+        paths.swap(made); /* the old paths are freed last, since their destructors may call this object */
     }
 
     /* While the dict `names` maps `flag` to True, calls go to the Python function `frame`, which calls `run`.
@@ -326,10 +326,10 @@ struct TensorDispatch {
     }
 
     nb::object serve(PyObject *const *arguments, size_t count) {
-        for (size_t k = 0, from = latest; k < entries.size(); k++) {
-            const size_t at = (from + k) % entries.size();
-            nb::object entry = entries[at]; /* a reference, since another thread may replace the entries */
-            nb::object made = nb::cast<TensorEntry &>(entry).call(arguments, count);
+        for (size_t k = 0, from = latest; k < paths.size(); k++) {
+            const size_t at = (from + k) % paths.size();
+            nb::object path = paths[at]; /* a reference, since another thread may replace the paths */
+            nb::object made = nb::cast<TensorFastPath &>(path).call(arguments, count);
             if (!made.is_none()) {
                 latest = at;
                 return made;
@@ -368,7 +368,7 @@ int traverse_dispatch(PyObject *self, visitproc visit, void *arg) {
         Py_VISIT(dispatch->otherwise.ptr());
         Py_VISIT(dispatch->names.ptr());
         Py_VISIT(dispatch->frame.ptr());
-        for (nb::object &each : dispatch->entries)
+        for (nb::object &each : dispatch->paths)
             Py_VISIT(each.ptr());
     }
     return 0;
@@ -378,7 +378,7 @@ int clear_dispatch(PyObject *self) {
     TensorDispatch *dispatch = nb::inst_ptr<TensorDispatch>(self);
     nb::object otherwise = std::move(dispatch->otherwise);
     nb::object names = std::move(dispatch->names), frame = std::move(dispatch->frame);
-    std::vector<nb::object> entries = std::move(dispatch->entries);
+    std::vector<nb::object> paths = std::move(dispatch->paths);
     return 0;
 }
 
@@ -391,8 +391,8 @@ PyType_Slot dispatch_slots[] = {
 
 } // namespace
 
-void define_tensor_entry(nb::module_ &m) {
-    nb::class_<TensorEntry>(m, "TensorEntry")
+void define_tensor_fast_path(nb::module_ &m) {
+    nb::class_<TensorFastPath>(m, "TensorFastPath")
         .def(nb::init<nb::object, nb::object, nb::list, std::vector<std::pair<int, int>>,
                       std::vector<std::pair<int64_t, size_t>>, nb::tuple, int, bool>(),
              nb::arg("program"), nb::arg("type"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("frozen"),
@@ -402,7 +402,7 @@ void define_tensor_entry(nb::module_ &m) {
         nb::arg("data"), nb::arg("bytes"));
     nb::class_<TensorDispatch>(m, "TensorDispatch", nb::type_slots(dispatch_slots), nb::dynamic_attr())
         .def(nb::init<nb::object>(), nb::arg("otherwise"))
-        .def("set_entries", &TensorDispatch::set_entries, nb::arg("entries"))
+        .def("set_paths", &TensorDispatch::set_paths, nb::arg("paths"))
         .def("watch", &TensorDispatch::watch, nb::arg("names"), nb::arg("flag"), nb::arg("frame"))
         .def("run", &TensorDispatch::run, nb::arg("arguments"));
 }

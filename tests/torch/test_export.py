@@ -177,6 +177,35 @@ def test_a_model_keeps_the_parameters_that_it_was_compiled_with(tmp_path: Path) 
         close(gw.load(tmp_path / "m.om", trust=False, keys=[])(x), expected)
 
 
+class Mixes(nn.Module):
+    """A sum in which each argument has a weight of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.randn(4))
+
+    def forward(self, a: Any, b: Any, c: Any, *, d: Any) -> Any:
+        return a - 2 * b + 3 * c["x"] - 4 * d + 5 * self.shift
+
+
+@pytest.mark.parametrize("axes", [{}, {0: Dim("n")}])
+def test_a_tensor_may_be_the_example_of_several_arguments(axes: dict[int, Any]) -> None:
+    module, x = Mixes(), torch.randn(3, 4)
+    shapes = {"a": axes, "b": axes, "c": {"x": axes}, "d": {}}
+    model = gw.compile(module, (x, x, {"x": x}), {"d": module.get_buffer("shift")}, dynamic_shapes=shapes)
+    a, b, c = torch.randn(3, 5 if axes else 3, 4).unbind()
+    d = torch.randn(4)
+    close(model(a, b, {"x": c}, d=d), module(a, b, {"x": c}, d=d))
+
+
+def test_a_program_with_one_example_for_several_arguments_is_warned_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    x = torch.randn(3, 4)
+    gw.compile(torch.export.export(Mixes(), (x, x.clone(), {"x": x}), {"d": torch.randn(4)}))
+    assert "one tensor for the arguments a, c_x: torch.export reads only one of them" in caplog.text
+
+
 def test_exported_programs_and_several_entries() -> None:
     layer, x = nn.Linear(3, 2), torch.randn(4, 3)
     program = torch.export.export(layer, (x,))

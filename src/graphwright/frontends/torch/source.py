@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ import torch
 from torch._export.converter import TS2EPConverter
 from torch._export.utils import _get_shape_env_from_gm
 from torch.export import ExportedProgram
-from torch.utils._pytree import tree_leaves, tree_unflatten
+from torch.utils._pytree import tree_leaves, tree_map_only, tree_unflatten
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.torch.aliases import without_aliases
@@ -27,6 +28,7 @@ from graphwright.frontends.torch.types import array_from, tensor_from
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Array
 from graphwright.ir.pytree import Constant, Number, Tensor, forward_from, leaves
+from graphwright.log import warn
 from graphwright.support.escaping import terminal
 from graphwright.support.file_kinds import TORCHSCRIPT, kind_of_file
 
@@ -81,6 +83,8 @@ def read_source(
     elif (inputs, kwargs, dynamic_shapes) != (None, None, None):
         message = "an exported program has its examples and dynamic shapes already"
         raise ModelError(Diagnostic("examples", message, hint="leave them out, or give the module"))
+    else:
+        _warn_of_shared_examples(source)
     with _quiet():
         program = decomposed_program(source)
         module = read_program(program, parameter_names(source))
@@ -220,13 +224,42 @@ def export(
     """The program of ``module``. Raises a ModelError with the error of ``torch.export`` and its source
     line.
     """
+    arguments = tuple(inputs), None if kwargs is None else dict(kwargs)
+    own = _distinct(arguments, {*map(id, module.parameters()), *map(id, module.buffers())})
     with _quiet(), _refusals(type(module).__name__):
-        return torch.export.export(
-            module,
-            tuple(inputs),
-            None if kwargs is None else dict(kwargs),
-            dynamic_shapes=dynamic_shapes,
-        )
+        return torch.export.export(module, *own, dynamic_shapes=dynamic_shapes)
+
+
+def _distinct(arguments: Any, seen: set[int]) -> Any:
+    """``arguments`` with a tensor object for each place, none of which has an id in ``seen``:
+    ``torch.export`` uses the value of one place for all that have the same tensor.
+    """
+
+    def own(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) in seen:
+            return tensor.detach().requires_grad_(tensor.requires_grad)
+        seen.add(id(tensor))
+        return tensor
+
+    return tree_map_only(torch.Tensor, own, arguments)
+
+
+def _warn_of_shared_examples(program: ExportedProgram) -> None:
+    """Warns if the user exported ``program`` with one tensor for several arguments."""
+    if program.example_inputs is None:
+        return
+    names = defaultdict(list)
+    examples = tree_leaves(program.example_inputs)
+    for name, example in zip(program.graph_signature.user_inputs, examples, strict=True):
+        if isinstance(example, torch.Tensor):
+            names[id(example)].append(str(name))
+    for shared in names.values():
+        if len(shared) > 1:
+            warn(
+                "the program was exported with one tensor for the arguments %s: torch.export reads only one "
+                "of them; export it again with different tensors",
+                ", ".join(shared),
+            )
 
 
 @contextmanager

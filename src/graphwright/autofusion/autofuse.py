@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from graphwright import plugins
+from graphwright.autofusion.graph_counts import GraphCounts, count_graph
 from graphwright.autofusion.onnxruntime.build import build_library
 from graphwright.autofusion.onnxruntime.likely_sizes import (
     joined_forms,
@@ -21,7 +22,6 @@ from graphwright.autofusion.onnxruntime.programs import outline_programs
 from graphwright.autofusion.regions import fuse_model
 from graphwright.autofusion.source_metadata import copy_metadata
 from graphwright.autofusion.standalone import Standalone, build_standalone
-from graphwright.autofusion.traffic import Traffic, traffic
 from graphwright.compiler.interface import input_specs
 from graphwright.compiler.pipeline import source_passes
 from graphwright.compiler.run_passes import run_passes
@@ -94,8 +94,8 @@ class Summary:
     """The number of fused operators."""
     fused_nodes: int
     """The number of nodes in them."""
-    before: Traffic
-    after: Traffic
+    before: GraphCounts
+    after: GraphCounts
     benefit_ms: float
     """An upper bound of the time that a run saves: from bytes at the rate of the memory, and from launches,
     both as in :mod:`graphwright.cost.machine`.
@@ -179,9 +179,9 @@ def _load(opened: Opened) -> Module:
 
 def _fuse(module: Module, target: Target, options: Options) -> Summary:
     """Replaces the regions of ``module`` that ``target`` can fuse by Fused nodes. Raises ModelError."""
-    before, operators = traffic(module), _operators(module)
+    before, operators = count_graph(module), _operators(module)
     fusion = fuse_model(module, target, options)
-    after = traffic(module)
+    after = count_graph(module)
     return Summary(
         operators=operators,
         foreign=Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign)),
@@ -264,7 +264,7 @@ def _refuse_fused(opened: Opened, redo: bool) -> None:
         raise ModelError(Diagnostic(DUPLICATE, "the model was fused by graphwright already", where, hint))
 
 
-def _benefit_ms(before: Traffic, after: Traffic, machine: Machine) -> float:
+def _benefit_ms(before: GraphCounts, after: GraphCounts, machine: Machine) -> float:
     moved = (before.activation_bytes - after.activation_bytes) / machine.memory.moved
     return float(moved + (before.launches - after.launches) * machine.task_ns) / 1e6
 

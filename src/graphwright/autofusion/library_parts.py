@@ -35,7 +35,7 @@ def text_part(lines: Iterable[str]) -> bytes:
 
 
 def _write_part(file: BinaryIO, part: Part) -> int:
-    """The number of bytes written."""
+    """Writes one part; returns its number of bytes."""
     if not callable(part):
         file.write(part)
         return len(part)

@@ -66,9 +66,9 @@ class Hints:
             return None
         if theirs is None and consumer.is_only_views:
             return None
-        return Refusal(Code.HINT, self._apart(producer.nodes, consumer.nodes))
+        return Refusal(Code.HINT, self._why_apart(producer.nodes, consumer.nodes))
 
-    def _apart(self, ours: Sequence[Node], theirs: Sequence[Node]) -> str:
+    def _why_apart(self, ours: Sequence[Node], theirs: Sequence[Node]) -> str:
         """The reason, with the first hinted node and a node of the other side."""
         for nodes, others in ((ours, theirs), (theirs, ours)):
             for node in nodes:
@@ -138,13 +138,13 @@ class Hints:
         """Raises ModelError with every hint that cannot be satisfied."""
         for group, found in self._sources.items():
             if len({*found}) > 1:
-                first, second = _apart(found)
+                first, second = _nodes_in_two_graphs(found)
                 why = "they are in different graphs, such as two branches or a loop body"
                 self._refuse(group, first, second, Code.NOT_ADJACENT, why)
         self._faults.raise_if_any()
 
 
-def _apart(graphs: Iterable[frozenset[str]]) -> tuple[str, str]:
+def _nodes_in_two_graphs(graphs: Iterable[frozenset[str]]) -> tuple[str, str]:
     """A source node of the group in one graph, and one in another graph."""
     first, second, *_ = dict.fromkeys(graphs)
     return min(first - second or first), min(second - first or second)

@@ -9,5 +9,7 @@ INFINITY = "infinity"
 
 
 def first_nan(step: str, count: int, total: int, where: str = "", kind: str = NAN) -> Diagnostic:
-    """``step`` is the first whose results contain ``kind``: in ``count`` of ``total`` elements."""
-    return Diagnostic("nan", f"{step} is the first with {kind}: {count} of {total} elements", where)
+    """The message that ``step`` is the first whose results contain ``kind``, in ``count`` elements."""
+    return Diagnostic(
+        "nan", f"{step} is the first whose results contain {kind}: {count} of {total} elements", where
+    )

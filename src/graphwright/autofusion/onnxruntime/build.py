@@ -34,7 +34,7 @@ MOST_DIMS: Final = 1024
 
 @dataclass(frozen=True)
 class _Draft:
-    """An operator before its program is compiled, which is prepared for each ISA."""
+    """An operator whose program is not compiled yet; ``prepared`` has the program for each ISA."""
 
     operator: Operator
     prepared: Mapping[str, Unit]

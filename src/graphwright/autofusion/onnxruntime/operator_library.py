@@ -72,12 +72,13 @@ class Library:
         return parts
 
     def write(self, file: BinaryIO) -> None:
-        """The bytes of the file."""
+        """Writes the library to ``file``."""
         write_library(file, _ADAPTER.read_bytes(), self.parts())
 
     def sources(self, options: Options) -> Files:
-        """The C of the generated kernels, the other parts of the library, and ``build.sh``, which makes it of
-        them; in ``kernels``, each kernel as a program that checks and times it. Raises ToolchainError.
+        """The C of the generated kernels, the other parts of the library, and ``build.sh``, which builds the
+        library from them. The folder ``kernels`` has a program for each kernel, which checks and times the
+        kernel. Raises ToolchainError.
         """
         toolchain = find_toolchain(options)
         files: Files = {"adapter.so": _ADAPTER.read_bytes()}

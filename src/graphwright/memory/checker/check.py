@@ -69,13 +69,13 @@ class _Bounds:
 
     def faults(self) -> Iterator[str]:
         """All faults."""
-        yield from self._bindings()
-        yield from self._operands()
-        yield from self._rows()
-        yield from self._loops()
-        yield from self._places()
+        yield from self._check_bindings()
+        yield from self._check_operands()
+        yield from self._check_rows()
+        yield from self._check_loops()
+        yield from self._check_places()
 
-    def _bindings(self) -> Iterator[str]:
+    def _check_bindings(self) -> Iterator[str]:
         inputs, outputs = self.program.inputs, self.program.outputs
         sides = (
             (Storage.INPUT, "input", inputs),
@@ -96,7 +96,7 @@ class _Bounds:
                 if self.sizes[number] != size:
                     yield f"{self.facts.name(number)} has {self.sizes[number]} bytes, its {side} {size}"
 
-    def _operands(self) -> Iterator[str]:
+    def _check_operands(self) -> Iterator[str]:
         kernels = len(self.program.kernels)
         for index, task in enumerate(self.program.tasks):
             for position in task.writes:
@@ -121,7 +121,7 @@ class _Bounds:
                 yield f"task {index} uses {self.facts.name(task.scratch)} as scratch"
 
     def _touched(self, task: Task, access: Access) -> int:
-        """Bytes that the runtime itself accesses; :meth:`_rows` checks copies to rows."""
+        """Bytes that the runtime itself accesses; :meth:`_check_rows` checks copies to rows."""
         args = [self.facts.registers[register] for register in task.args]
         if task.kind is TaskKind.COPY:
             return [0 if len(task.operands) > 2 else args[0], args[0], NUMBER_BYTES][access.position]
@@ -129,8 +129,8 @@ class _Bounds:
             return args[0] if args else 1
         return (NUMBER_BYTES, NUMBER_BYTES, 1)[access.position] if task.kind is TaskKind.LOOP else 0
 
-    def _rows(self) -> Iterator[str]:
-        """A copy to rows uses the index of the loop around it, and there is a row for each iteration."""
+    def _check_rows(self) -> Iterator[str]:
+        """Checks that a copy to rows uses the index of the loop around it, with a row for each iteration."""
         for index, task in enumerate(self.program.tasks):
             if task.kind is not TaskKind.COPY or len(task.operands) < 3:
                 continue
@@ -148,8 +148,8 @@ class _Bounds:
         assert isinstance(target, Operand)
         return self.sizes[target.buffer] - self.facts.registers[target.offset]
 
-    def _loops(self) -> Iterator[str]:
-        """The body of a loop does not write the loop's index or limit."""
+    def _check_loops(self) -> Iterator[str]:
+        """Checks that the body of a loop does not write the index or the limit of the loop."""
         for index, task in enumerate(self.program.tasks):
             for loop in self.events.loops_around(index):
                 control = {o.buffer for o in self.program.tasks[loop].operands[:2] if isinstance(o, Operand)}
@@ -158,7 +158,7 @@ class _Bounds:
                         name = self.facts.name(access.buffer)
                         yield f"task {index} writes {name}, which controls the loop of task {loop}"
 
-    def _places(self) -> Iterator[str]:
+    def _check_places(self) -> Iterator[str]:
         for number, buffer in enumerate(self.program.buffers):
             offset, size = self.facts.offsets[number], self.sizes[number]
             inside = 0 <= offset <= self.facts.arena - size and offset % ALIGNMENT == 0

@@ -15,7 +15,7 @@ PLANNED: Final = (Storage.ARENA, Storage.SCRATCH)
 
 
 class PlanFacts:
-    """``program`` under ``plan``, which ``_native.Program.plan`` made for ``threads``."""
+    """What ``program`` accesses where; ``_native.Program.plan`` made ``plan`` for ``threads`` threads."""
 
     def __init__(self, program: TaskGraph, plan: Mapping[str, Any], threads: int) -> None:
         self.program = program
@@ -47,7 +47,7 @@ class PlanFacts:
             yield Access(index, task.scratch, 0, writes=True, start=start, end=end)
 
     def name(self, buffer: int) -> str:
-        """A buffer as messages name it."""
+        """The text for a buffer in messages."""
         found = self.program.buffers[buffer]
         return f"buffer {buffer} ({found.storage.name.lower()} {found.name!r})"
 

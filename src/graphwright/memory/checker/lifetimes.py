@@ -23,13 +23,13 @@ class Lifetimes:
 
     def faults(self) -> Iterator[str]:
         """All faults."""
-        yield from self._hazards()
-        yield from self._reads()
-        yield from self._outputs()
-        yield from self._overlaps()
+        yield from self._check_hazards()
+        yield from self._check_reads()
+        yield from self._check_outputs()
+        yield from self._check_overlaps()
 
-    def _hazards(self) -> Iterator[str]:
-        """Accesses to one buffer are ordered, except two reads, and writes to different parts."""
+    def _check_hazards(self) -> Iterator[str]:
+        """Checks the order of accesses to one buffer: two reads, or writes to different parts, need none."""
         for buffer, accesses in self.facts.accesses.items():
             for a, b in combinations(accesses, 2):
                 harmless = not (a.writes or b.writes) or (a.writes and b.writes and a.offset != b.offset)
@@ -47,8 +47,8 @@ class Lifetimes:
         """Whether one is a loop around the other: it accesses its operands only between iterations."""
         return a in self.events.loops_around(b) or b in self.events.loops_around(a)
 
-    def _reads(self) -> Iterator[str]:
-        """A buffer that is read was written before, whatever branches ran."""
+    def _check_reads(self) -> Iterator[str]:
+        """Checks that a buffer is written before it is read, whatever branches run."""
         for buffer, accesses in self.facts.accesses.items():
             if self.program.buffers[buffer].storage in _GIVEN:
                 continue
@@ -57,7 +57,9 @@ class Lifetimes:
                     yield f"task {read.task} reads {self.facts.name(buffer)}, which may not have been written"
 
     def _is_written_before(self, buffer: int, task: int, outermost: int = 0) -> bool:
-        """Whether tasks in the blocks around ``task``, up to block ``outermost``, always write it before."""
+        """Whether ``buffer`` is always written before ``task``, by tasks in the blocks around it up to
+        ``outermost``.
+        """
         for number, anchor in self.events.chain(task):
             block = self.program.blocks[number]
             for earlier in range(block.first, block.first + block.count):
@@ -68,7 +70,7 @@ class Lifetimes:
         return self._is_loop_index(buffer, task)
 
     def _is_loop_index(self, buffer: int, task: int) -> bool:
-        """Whether it is the index of a loop around ``task``, which writes it before each iteration."""
+        """Whether a loop around ``task`` writes ``buffer`` before each iteration, as its index."""
         numbers = (self.program.tasks[loop].operands[0] for loop in self.events.loops_around(task))
         return any(isinstance(number, Operand) and number.buffer == buffer for number in numbers)
 
@@ -106,8 +108,8 @@ class Lifetimes:
         block = self.program.blocks[number]
         return any(self._always_writes(t, buffer) for t in range(block.first, block.first + block.count))
 
-    def _outputs(self) -> Iterator[str]:
-        """Each output has exactly one buffer, which is written whatever branches run."""
+    def _check_outputs(self) -> Iterator[str]:
+        """Checks that each output has exactly one buffer, which is written whatever branches run."""
         buffers = [(n, b.index) for n, b in enumerate(self.program.buffers) if b.storage is Storage.OUTPUT]
         if sorted(index for _, index in buffers) != list(range(len(self.program.outputs))):
             yield f"the output buffers belong to outputs {sorted(index for _, index in buffers)}"
@@ -115,8 +117,8 @@ class Lifetimes:
             if self.sizes[number] and not self._block_writes(0, number):
                 yield f"{self.facts.name(number)} may not have been written when the run ends"
 
-    def _overlaps(self) -> Iterator[str]:
-        """Buffers that share bytes have disjoint lifetimes."""
+    def _check_overlaps(self) -> Iterator[str]:
+        """Checks that buffers with common bytes have disjoint lifetimes."""
         placed = [
             (self.facts.offsets[n], self.facts.offsets[n] + self.sizes[n], n)
             for n, b in enumerate(self.program.buffers)

@@ -11,8 +11,8 @@ from graphwright.runtime.executor import FastPath, Shapes
 
 
 class ShapedFastPath(FastPath):
-    """Forwards each run to the fast path for the shapes of its arrays, in the order of the inputs ``names``;
-    to ``otherwise`` if the arguments are not arrays.
+    """Forwards each run to the fast path for the shapes of its arrays, which are in the order of the inputs
+    ``names``. It forwards to ``otherwise`` if an argument is not an array.
     """
 
     def __init__(self, names: Sequence[str], otherwise: FastPath) -> None:

@@ -25,7 +25,7 @@ class Bindings:
         outputs: Sequence[TensorSpec],
         metadata: Mapping[str, str] | None = None,
     ) -> None:
-        """``metadata``: of the model, in which errors find the inputs that became constants."""
+        """``metadata`` is that of the model: errors look up in it which inputs became constants."""
         self.inputs, self.outputs, self._metadata = inputs, outputs, metadata or {}
         self.names = [spec.name for spec in outputs]
         self._feed_names = {spec.name: None for spec in inputs}

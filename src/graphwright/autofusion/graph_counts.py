@@ -11,10 +11,10 @@ from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)
-class Traffic:
-    """``launches``: the number of nodes that launch a kernel: all but views. ``activation_bytes``: the bytes
-    that these nodes read and write, excluding weights, with nominal values of dynamic sizes
-    (:func:`graphwright.cost.nominal.nominal`).
+class GraphCounts:
+    """What an engine runs node by node. ``launches`` is the number of nodes that launch a kernel: all but
+    views. ``activation_bytes`` is the number of bytes that these nodes read and write, without weights;
+    dynamic sizes have their nominal values (:func:`graphwright.cost.nominal.nominal`).
     """
 
     nodes: int
@@ -22,11 +22,11 @@ class Traffic:
     activation_bytes: int
 
 
-def traffic(module: Module) -> Traffic:
-    """The traffic of the entry of ``module``; regions of control flow count once."""
+def count_graph(module: Module) -> GraphCounts:
+    """The counts of all graphs of ``module``; regions of control flow count once."""
     nodes = [node for node in _outer_nodes(module) if not node.is_constant]
     launches = [node for node in nodes if Trait.VIEW not in node.op.traits]
-    return Traffic(len(nodes), len(launches), sum(_bytes(node, module) for node in launches))
+    return GraphCounts(len(nodes), len(launches), sum(_bytes(node, module) for node in launches))
 
 
 def _outer_nodes(module: Module) -> list[Node]:

@@ -22,7 +22,7 @@ from graphwright.ir.hints import KEY
 from graphwright.ir.refusal import Code
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.text.equal import structurally_equal
-from graphwright.passes.base import nodes_of
+from graphwright.passes.traversal import nodes_of
 
 from .support import decided, module_of
 

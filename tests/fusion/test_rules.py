@@ -19,7 +19,7 @@ from graphwright.fusion.rules.switches import rule_set
 from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.refusal import Code
 from graphwright.ops.core.unary import Neg
-from graphwright.passes.base import nodes_of
+from graphwright.passes.traversal import nodes_of
 from tests.random_graphs.check import check
 from tests.random_graphs.generate import case
 

@@ -9,7 +9,8 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var, always, match
 from graphwright.ir.types import F32, tensor
-from graphwright.passes.base import Record, RulePass
+from graphwright.passes.base import Record
+from graphwright.passes.rule_pass import RulePass
 
 from .support import ToyAdd, ToyEffect, ToyScale, ToySub, builder
 

@@ -20,8 +20,8 @@ from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.reductions import ReduceMax, ReduceSum
 from graphwright.ops.nn.layer_normalization import LayerNormalization
 from graphwright.ops.nn.softmax import Softmax
-from graphwright.passes.base import nodes_of
 from graphwright.passes.manager import PassManager
+from graphwright.passes.traversal import nodes_of
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.target import CpuTarget

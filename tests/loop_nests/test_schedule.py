@@ -25,8 +25,8 @@ from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceMax, ReduceSum
-from graphwright.passes.base import nodes_of
 from graphwright.passes.manager import PassManager
+from graphwright.passes.traversal import nodes_of
 from graphwright.records import replace
 from graphwright.targets.cpu.limits import LIMITS
 from graphwright.targets.cpu.target import TARGETS

@@ -31,7 +31,8 @@ from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.pow import Pow
 from graphwright.passes.algebraic import ALGEBRAIC, RULES, holds_all
-from graphwright.passes.base import Record, apply_rules
+from graphwright.passes.base import Record
+from graphwright.passes.rule_pass import apply_rules
 
 from .support import Closeness, Evaluator, assert_same_array
 

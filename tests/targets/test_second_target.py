@@ -21,8 +21,8 @@ from graphwright.ir.loops.text import parse_kernel
 from graphwright.kernels.launch import Host
 from graphwright.kernels.select import select_kernels
 from graphwright.ops.core.matmul import MatMul
-from graphwright.passes.base import nodes_of
 from graphwright.passes.manager import run_passes
+from graphwright.passes.traversal import nodes_of
 from tests.targets.abacus.executor import KERNEL, Interpreter
 from tests.targets.abacus.target import NAME, AbacusTarget
 

@@ -22,7 +22,7 @@ from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.hints import hints_of
 from graphwright.ir.op import Trait
-from graphwright.passes.base import graphs
+from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass
 from graphwright.support.unique_names import UniqueNames
 from graphwright.targets.base import Target

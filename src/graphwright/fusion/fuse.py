@@ -27,7 +27,8 @@ from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.loop_nests.moves import is_move
-from graphwright.passes.base import Known, Pass, Record, graphs
+from graphwright.passes.base import Known, Pass, Record
+from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass, field, replace
 from graphwright.support.source_names import sources_text
 from graphwright.targets.base import Target

@@ -16,7 +16,8 @@ from graphwright.ir.origin import Origin
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul
-from graphwright.passes.base import Pass, Record, nodes_of
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.traversal import nodes_of
 from graphwright.records import dataclass
 from graphwright.support.escaping import identifier
 

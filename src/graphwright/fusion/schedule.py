@@ -8,8 +8,9 @@ from graphwright.ir.builtin.fused import Fused, Schedule, region_of
 from graphwright.ir.graph import Module
 from graphwright.layout.physical import has_layouts, physical_region
 from graphwright.loop_nests import schedule_of
-from graphwright.passes.base import Pass, Record, nodes_of
+from graphwright.passes.base import Pass, Record
 from graphwright.passes.cse import region_key
+from graphwright.passes.traversal import nodes_of
 from graphwright.records import dataclass, replace
 from graphwright.targets.base import Target
 

@@ -19,7 +19,8 @@ from graphwright.layout.choose import choose_nodes
 from graphwright.layout.costs import LayoutCosts
 from graphwright.layout.remarks import ROWS, CopyReasons, LayoutCopy, requests, value_name
 from graphwright.ops.core.transpose import Transpose
-from graphwright.passes.base import Pass, Record, graphs
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass, field
 
 CHANNELS_LAST: Final = "channels last"

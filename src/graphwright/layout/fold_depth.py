@@ -32,7 +32,9 @@ from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.conv import Conv
-from graphwright.passes.base import Pass, Record, graphs, replace
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.node_removal import replace
+from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass
 from graphwright.records import replace as replaced
 

@@ -23,7 +23,7 @@ from graphwright.ops.core.div import Div
 from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.unary import Abs, Ceil, Floor, Neg, Not, Relu, Round, Sign, Sqrt
 from graphwright.ops.core.where import Where
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 X, C, D, Y = Var("x"), Const("c"), Const("d"), Var("y")
 Check = Callable[[Match], str | None]

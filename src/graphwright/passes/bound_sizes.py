@@ -11,8 +11,9 @@ from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.interfaces.bounded_form import BoundedForm
 from graphwright.ir.op import Fact
-from graphwright.passes.base import Pass, Record, replace
+from graphwright.passes.base import Pass, Record
 from graphwright.passes.infer_shapes import known_facts
+from graphwright.passes.node_removal import replace
 from graphwright.records import dataclass
 
 

@@ -26,7 +26,7 @@ from graphwright.ir.symbols import product
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.quantized.byte_table import ENTRIES, ByteTable
 from graphwright.ops.quantized.quantized import BYTES
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 FARTHEST: Final = 64
 """The most nodes on a path from the 8-bit operand to the result."""

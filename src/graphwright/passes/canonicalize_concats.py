@@ -16,7 +16,7 @@ from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.roll import Roll
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 from graphwright.records import dataclass
 
 JOINED = P(Concat, Rest())

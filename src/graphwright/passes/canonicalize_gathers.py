@@ -11,7 +11,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, P, Rule, Var, always
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.roll import Roll
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 X: Final = Var("x")
 INDICES: Final = Const("indices", where=lambda array: array.ndim == 1 and array.size > 1)

@@ -16,8 +16,9 @@ from graphwright.ops.control.loop import Loop
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.unsqueeze import Unsqueeze
-from graphwright.passes.base import Pass, Record, nodes_of
+from graphwright.passes.base import Pass, Record
 from graphwright.passes.fixed_sizes import refined_sizes, replace_node
+from graphwright.passes.traversal import nodes_of
 from graphwright.records import dataclass, replace
 
 

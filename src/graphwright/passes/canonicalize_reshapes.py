@@ -9,7 +9,7 @@ from graphwright.ir.match import Match, P, Rest, Rule, Var
 from graphwright.ir.op import Op, Trait
 from graphwright.ir.symbols import product
 from graphwright.ops.core.reshape import reshaped
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 X = Var("x")
 

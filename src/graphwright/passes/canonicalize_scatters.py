@@ -20,7 +20,7 @@ from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.scatter_nd import ScatterND
 from graphwright.ops.core.unsqueeze import Unsqueeze
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 Array = np.ndarray[Any, Any]
 LEAST_SHARE: Final = 4

@@ -26,7 +26,7 @@ from graphwright.ops.sequence.sequence_empty import SequenceEmpty
 from graphwright.ops.sequence.sequence_erase import SequenceErase
 from graphwright.ops.sequence.sequence_insert import SequenceInsert
 from graphwright.ops.sequence.split_to_sequence import SplitToSequence
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 MOST_PIECES = 64
 """The most pieces that a SplitToSequence is expanded to."""

@@ -12,7 +12,7 @@ from graphwright.ir.match import Match, P, Rule, Var, always, constant_array, us
 from graphwright.ir.op import Trait
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.transpose import Transpose
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 Permutation = tuple[int, ...]
 X = Var("x")

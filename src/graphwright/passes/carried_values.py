@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from graphwright.ir.free_symbols import symbols_in, symbols_named, symbols_of_graph
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ops.control.loop import Loop
-from graphwright.passes.base import Pass, Record, has_effect, needed_results, nodes_of
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.node_removal import has_effect, needed_results
+from graphwright.passes.traversal import nodes_of
 from graphwright.records import dataclass, replace
 
 

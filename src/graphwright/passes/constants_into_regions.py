@@ -7,7 +7,8 @@ from __future__ import annotations
 from graphwright.ir.builtin.constant import Constant, constant_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op.region_op import region_op
-from graphwright.passes.base import Pass, Record, graphs
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass
 
 

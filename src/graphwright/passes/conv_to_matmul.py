@@ -17,7 +17,7 @@ from graphwright.ops.core.binary import Add
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.nn.conv import Conv
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 X, BIAS = Var("x"), Opt("bias")
 W: Final = Const("w", where=lambda array: array.ndim > 2 and array.size > 0)

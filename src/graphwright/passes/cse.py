@@ -8,7 +8,9 @@ from graphwright.ir.builtin.constant import Constant, is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.text.printer import attributes_text
-from graphwright.passes.base import Pass, Record, graphs, has_effect
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.node_removal import has_effect
+from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass
 
 

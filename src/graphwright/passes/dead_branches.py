@@ -6,8 +6,9 @@ from graphwright.ir.build import Builder
 from graphwright.ir.clone import copy_nodes
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op.region_op import region_op
-from graphwright.passes.base import Pass, Record, graphs
+from graphwright.passes.base import Pass, Record
 from graphwright.passes.fixed_sizes import refined_sizes, replace_node
+from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass
 
 

@@ -9,7 +9,8 @@ from graphwright.ir.free_symbols import symbols_of_graph
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import ConstRef
 from graphwright.ir.op.region_op import region_op
-from graphwright.passes.base import Pass, Record, is_dead, needed_results
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.node_removal import is_dead, needed_results
 from graphwright.records import dataclass
 
 

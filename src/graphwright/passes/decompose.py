@@ -11,8 +11,11 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Op
 from graphwright.ir.op.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.ir.origin import Origin
-from graphwright.passes.base import UNKNOWN_RANK, Pass, Record, drop_unused, graphs, replace
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.node_removal import drop_unused, replace
 from graphwright.passes.plugin_passes import replacement_fault
+from graphwright.passes.rule_pass import UNKNOWN_RANK
+from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass
 
 

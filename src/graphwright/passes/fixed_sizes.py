@@ -8,8 +8,8 @@ from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.symbols import Constraint, Dim, Expr, names_in, substitute
 from graphwright.ir.types import TensorType
-from graphwright.passes.base import graphs as all_graphs
 from graphwright.passes.bind_sizes import bind_sizes
+from graphwright.passes.traversal import graphs as all_graphs
 
 
 def apply_substitutions(module: Module, substitutions: Mapping[str, Dim]) -> None:

@@ -17,9 +17,10 @@ from graphwright.ir.op import Array, Fact, Op, Trait, facts_elements, is_known
 from graphwright.ir.types import TensorType, type_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.transpose import Transpose
-from graphwright.passes.base import Known, Pass, Record, prune
+from graphwright.passes.base import Known, Pass, Record
 from graphwright.passes.fixed_sizes import refined_symbols
 from graphwright.passes.infer_shapes import ShapeInference, infer_module
+from graphwright.passes.node_removal import prune
 from graphwright.records import dataclass, replace
 
 MIB = 2**20

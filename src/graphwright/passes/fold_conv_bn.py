@@ -22,7 +22,7 @@ from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.nn.batch_normalization import BatchNormalization
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 X, W, BIAS, C = Var("x"), Const("weight"), Opt("bias"), Const("c")
 SCALE, SHIFT, MEAN, VARIANCE = Const("scale"), Const("shift"), Const("mean"), Const("variance")

@@ -25,7 +25,7 @@ from graphwright.ops.nn.global_pool import GlobalAveragePool
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.ops.quantized.quantize_linear import QuantizeLinear
 from graphwright.ops.quantized.quantized import BYTES, into_quantized, is_single
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 A, A_SCALE, A_ZERO = Var("a"), Const("a_scale"), Opt("a_zero")
 B, B_SCALE, B_ZERO = Var("b"), Const("b_scale"), Opt("b_zero")

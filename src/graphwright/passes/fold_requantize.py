@@ -11,7 +11,7 @@ from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Add, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.round_to_range import RoundToRange
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 STEPS = P(RoundToRange, Rest("operands"))
 WIDENED = P(Cast, P(Cast, STEPS, where=lambda op: op.to.is_integer), where=lambda op: op.to == F32)

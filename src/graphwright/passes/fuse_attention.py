@@ -29,7 +29,7 @@ from graphwright.ops.core.where import Where
 from graphwright.ops.nn.attention import ScaledDotProductAttention
 from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.attention_operands import OPERANDS, RESULT, without_scale
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 from graphwright.records import dataclass
 
 HIDDEN: Final = -1e31

@@ -32,7 +32,7 @@ from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.ops.quantized.matmul_integer import MatMulInteger
 from graphwright.ops.quantized.quantize_linear import QuantizeLinear
 from graphwright.ops.quantized.quantized import BYTES, into_quantized, is_single, limits
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 X, X_SCALE, X_ZERO = Var("x"), Var("x_scale"), Opt("x_zero")
 W, W_SCALE, W_ZERO = Var("w"), Var("w_scale"), Opt("w_zero")

@@ -10,7 +10,9 @@ from graphwright.ir.clone import copy_node
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Trait
 from graphwright.ops.control.loop import Loop
-from graphwright.passes.base import Pass, Record, has_effect, nodes_of
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.node_removal import has_effect
+from graphwright.passes.traversal import nodes_of
 from graphwright.records import dataclass
 
 HARMLESS = Trait.ELEMENTWISE | Trait.VIEW | Trait.REDUCTION | Trait.CONTRACTION | Trait.SHAPE_ONLY

@@ -19,7 +19,7 @@ from graphwright.ops.core.grouped_matmul import GroupedMatMul
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.nn.attention import ScaledDotProductAttention
 from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 from graphwright.records import replace
 
 X, W, BIAS, ENDS = Var("x"), Const("w"), Opt("bias"), Var("ends")

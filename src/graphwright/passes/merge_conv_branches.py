@@ -21,7 +21,7 @@ from graphwright.ops.core.size_inference import number
 from graphwright.ops.nn.batch_normalization import BatchNormalization
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.spatial import Windows
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 from graphwright.records import dataclass, replace
 
 X, V, W, V_BIAS, W_BIAS = Var("x"), Const("v"), Const("w"), Opt("v_bias"), Opt("w_bias")

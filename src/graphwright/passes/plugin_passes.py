@@ -14,7 +14,8 @@ from graphwright.ir.match import Match, P, Rule
 from graphwright.ir.op.plugin_ops import defined_at, guarded, is_plugin_op, plugin_of
 from graphwright.ir.refusal import Refusal
 from graphwright.ir.verify import verify
-from graphwright.passes.base import Known, Pass, Record, RulePass
+from graphwright.passes.base import Known, Pass, Record
+from graphwright.passes.rule_pass import RulePass
 from graphwright.records import dataclass, replace
 
 

@@ -20,7 +20,7 @@ from graphwright.ir.op import Array
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.quantized.matmul_nbits import BYTES, MIN_BLOCK, MatMulNBits, in_words
 from graphwright.ops.quantized.quantized import SCALES
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 from graphwright.records import replace
 
 X, W = Var("x"), Const("w")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Op, Trait, UnknownRank
-from graphwright.passes.base import Pass, Record, graphs, replace
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.node_removal import replace
+from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass
 
 

@@ -19,7 +19,7 @@ from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Mul
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.scaled_conv import ScaledConv
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 PIXELS_PER_FEATURE: Final = 4
 """The fewest pixels of the image per output channel for which scaling the weights is faster."""

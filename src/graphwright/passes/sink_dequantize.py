@@ -16,7 +16,7 @@ from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.ops.quantized.quantize_linear import QuantizeLinear
 from graphwright.ops.quantized.quantized import BYTES, is_single
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 X, SCALE, ZERO = Var("x"), Const("scale"), Opt("zero")
 NEXT_SCALE, NEXT_ZERO = Const("next scale"), Opt("next zero")

@@ -27,7 +27,7 @@ from graphwright.ops.core.binary import Add
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.resize import Resize
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 from graphwright.records import replace
 
 PER_ELEMENT: Final = {"nearest": 4, "linear": 24, "cubic": 64}

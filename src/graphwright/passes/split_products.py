@@ -23,7 +23,7 @@ from graphwright.ops.core.binary import Add
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.split import Split
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 FARTHEST: Final = 8
 """The most elementwise nodes between a part and the node that combines it with another part."""

@@ -20,8 +20,8 @@ from graphwright.ops.core.binary import Add
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reshape import reshaped
 from graphwright.ops.core.transpose import Transpose
-from graphwright.passes.base import RulePass
 from graphwright.passes.canonicalize_transposes import composed, permutation
+from graphwright.passes.rule_pass import RulePass
 
 FEW: Final = 16
 """The most rows and columns of the weights. Larger weights stay the right operand: they fill its tiles, and

@@ -13,9 +13,10 @@ from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.clone import copy_node
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ops.control.if_ import If
-from graphwright.passes.base import Pass, Record, has_effect
+from graphwright.passes.base import Pass, Record
 from graphwright.passes.dead_branches import DeadBranches
 from graphwright.passes.fold_constants import FoldConstants
+from graphwright.passes.node_removal import has_effect
 from graphwright.records import dataclass
 
 DECIDE: tuple[Pass, ...] = (FoldConstants(), DeadBranches())

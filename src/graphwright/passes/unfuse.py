@@ -5,7 +5,8 @@ from __future__ import annotations
 from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.clone import inline_region
 from graphwright.ir.graph import Module, Value
-from graphwright.passes.base import Pass, Record, graphs
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass
 
 

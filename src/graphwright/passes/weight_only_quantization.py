@@ -22,7 +22,7 @@ from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.ops.quantized.matmul_nbits import MIN_BLOCK, WIDTHS, MatMulNBits, in_words
 from graphwright.ops.quantized.quantized import is_single, limits
 from graphwright.passes import integer_weights
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 
 X, W, SCALE, ZERO, BIAS = Var("x"), Const("w"), Const("scale"), Opt("zero"), Opt("bias")
 RIGHT = P(DequantizeLinear, W, SCALE, ZERO)

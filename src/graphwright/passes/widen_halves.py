@@ -35,8 +35,10 @@ from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.resize import Resize
 from graphwright.ops.quantized.grouped_matmul_nbits import GroupedMatMulNBits
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
-from graphwright.passes.base import Pass, Record, RulePass, graphs, nodes_of
-from graphwright.passes.base import replace as replace_node
+from graphwright.passes.base import Pass, Record
+from graphwright.passes.node_removal import replace as replace_node
+from graphwright.passes.rule_pass import RulePass
+from graphwright.passes.traversal import graphs, nodes_of
 from graphwright.records import dataclass, replace
 
 IN_F32: Final = (

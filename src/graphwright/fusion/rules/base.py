@@ -19,7 +19,7 @@ from graphwright.fusion.benefit import (
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.decisions import Kind
 from graphwright.ir.refusal import Refusal
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 from graphwright.records import dataclass
 
 Pattern = Callable[[Candidate], bool]

@@ -10,7 +10,7 @@ from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.rules.base import REPLACE, FusionRule, KernelRule, ReplaceRule
 from graphwright.fusion.rules.registry import all_rules
 from graphwright.ir.refusal import Code, Refusal
-from graphwright.passes.base import RulePass
+from graphwright.passes.rule_pass import RulePass
 from graphwright.records import dataclass, field
 from graphwright.support.message_text import did_you_mean, listed
 

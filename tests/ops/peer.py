@@ -80,6 +80,9 @@ class NodeImporter:
     def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
         return self.regions[name]
 
+    def branches(self, *names: str) -> list[tuple[Graph, list[Value]]]:
+        return [self.region(name) for name in names]
+
     def fail(self, message: str, hint: str = "") -> Exception:
         return RefusedError(message)
 

@@ -1,26 +1,9 @@
-"""Branches that cannot run with the sizes of the model. Each becomes a region with one Fail node, which
-raises the error of its inference if the branch is taken.
-"""
+"""The types of branches that cannot run with the sizes of the model: each is a region with one Fail node."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from graphwright.errors import Diagnostic
 from graphwright.ir.builtin.fail import Fail
-from graphwright.ir.graph import Graph, Node
-from graphwright.ir.types import TensorType
-
-
-def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnostic) -> Graph:
-    """A region with the inputs of ``region`` that fails when it runs; its outputs have ``types``."""
-    failing = Graph(region.name)
-    for value in region.inputs:
-        failing.add_input(value.type, value.name)
-    location = f"{reason.where}: {reason.message}"
-    node = failing.append(Node(Fail(tuple(types)), (), types, sources=(location,)))
-    failing.set_outputs(node.outputs, region.output_names)
-    return failing
+from graphwright.ir.graph import Node
 
 
 def refresh_failing(node: Node) -> bool:

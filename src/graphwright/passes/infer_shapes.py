@@ -9,6 +9,7 @@ from functools import partial
 
 from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.builtin.constant import Constant
+from graphwright.ir.builtin.fail import failing_region
 from graphwright.ir.builtin.require import Require
 from graphwright.ir.free_symbols import symbols_in, symbols_named
 from graphwright.ir.graph import Graph, Module, Node, Value
@@ -19,7 +20,7 @@ from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.symbols import Constraint, Dim, Expr, names_in
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
-from graphwright.passes.failing_branches import failing_region, refresh_failing
+from graphwright.passes.failing_branches import refresh_failing
 from graphwright.passes.fixed_sizes import apply_substitutions, fixed_size, refined_symbols
 from graphwright.records import dataclass, field
 

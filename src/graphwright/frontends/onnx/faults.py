@@ -57,6 +57,11 @@ class Report:
         """Adds diagnostics."""
         self.diagnostics.extend(diagnostics)
 
+    def drop(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Drops diagnostics that were added."""
+        dropped = set(map(id, diagnostics))
+        self.diagnostics = [each for each in self.diagnostics if id(each) not in dropped]
+
     def unsupported(self, op: str, hint: str, node: str) -> None:
         """Adds a node whose op is not supported."""
         self._unsupported.setdefault((op, hint), []).append(node)

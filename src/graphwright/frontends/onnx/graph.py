@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from graphwright.errors import ModelError
+from graphwright import log
+from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.onnx.calls import location_of
 from graphwright.frontends.onnx.catalog import Catalog, Unsupported
 from graphwright.frontends.onnx.declared_outputs import check_outputs
@@ -18,7 +19,9 @@ from graphwright.frontends.onnx.order import in_order
 from graphwright.frontends.onnx.scope import POISON, Scope
 from graphwright.frontends.onnx.types import Dims, tensor_type
 from graphwright.ir.build import Builder
+from graphwright.ir.builtin.fail import failing_region
 from graphwright.ir.graph import Graph, Module, Value
+from graphwright.ir.op import InferError
 from graphwright.ir.symbols import SymbolError
 from graphwright.ir.types import TensorType
 
@@ -121,11 +124,40 @@ class GraphReader:
             value = builder.graph.add_input(type, text(info.name))
             scope.bind(value.name, value)
         names = [info.name for info in proto.output]
-        outputs = self._read_body(proto, scope, names, name)
+        try:
+            outputs = self._read_body(proto, scope, names, name)
+        finally:  # drop constraints of the region: they must only hold if the region runs
+            module.symbols.constraints = constraints
         builder.graph.set_outputs(outputs, [text(n) for n in names])
-        # drop constraints of the region: they must only hold if the region runs
-        module.symbols.constraints = constraints
         return builder.graph, list(scope.captured)
+
+    def read_branches(
+        self, protos: Mapping[str, onnx.GraphProto], outer: Scope
+    ) -> list[tuple[Graph, list[Value]]]:
+        """Reads subgraphs of which one runs, as :meth:`read_region` does.
+
+        A branch that cannot run with these sizes becomes a region that fails, with a warning; if none can
+        run, the faults of all are reported.
+        """
+        found: dict[str, tuple[Graph, list[Value]]] = {}
+        failed: dict[str, list[Diagnostic]] = {}
+        for name, proto in protos.items():
+            known, incomplete = len(self.report.diagnostics), self.incomplete
+            try:
+                found[name] = self.read_region(proto, outer, name)
+            except Poisoned:
+                failed[name] = self.report.diagnostics[known:]
+                if self.incomplete != incomplete or {f.code for f in failed[name]} != {InferError.code}:
+                    raise
+        if not found:
+            raise Poisoned
+        for name, faults in failed.items():
+            (sound, _), *_ = found.values()
+            types = [value.type for value in sound.outputs]
+            found[name] = failing_region(Graph(name), types, faults[0]), []
+            log.warn("%s: the branch %s fails if it is taken: %s", faults[0].where, name, faults[0].message)
+            self.report.drop(faults)
+        return [found[name] for name in protos]
 
     def inline_graph(self, proto: onnx.GraphProto, outer: Scope, name: str) -> list[Value]:
         """Reads a subgraph without inputs into the outer graph. Returns its outputs."""

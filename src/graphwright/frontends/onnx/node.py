@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, Protocol
 
@@ -32,6 +32,13 @@ class SubgraphReader(Protocol):
         self, proto: onnx.GraphProto, outer: Scope, name: str, receives: Sequence[TensorType] = ()
     ) -> tuple[Graph, list[Value]]:
         """A subgraph as a closed region, and the outer values that are its last inputs (captures)."""
+
+    def read_branches(
+        self, protos: Mapping[str, onnx.GraphProto], outer: Scope
+    ) -> list[tuple[Graph, list[Value]]]:
+        """Subgraphs of which one runs, as :meth:`read_region` gives them; those that cannot run with these
+        sizes are regions that fail.
+        """
 
     def inline_graph(self, proto: onnx.GraphProto, outer: Scope, name: str) -> list[Value]:
         """The outputs of a subgraph, which is read into the outer graph."""
@@ -129,6 +136,13 @@ class OnnxNode:
         """A graph attribute as a closed region, and the outer values that are its last inputs (captures)."""
         attribute = self._graph(name)
         return self._reader.read_region(attribute.proto.g, attribute.scope, name, receives)
+
+    def branches(self, *names: str) -> list[tuple[Graph, list[Value]]]:
+        """Graph attributes of which one runs, as :meth:`region` gives them. One that cannot run with these
+        sizes becomes a region that fails, unless none can run. Raises Poisoned.
+        """
+        graphs = {name: self._graph(name) for name in names}
+        return self._reader.read_branches({name: each.proto.g for name, each in graphs.items()}, self._scope)
 
     def inline(self, name: str) -> list[Value]:
         """Inlines a graph attribute, for a branch that is known to run. Returns its outputs."""

@@ -78,6 +78,11 @@ class OnnxImporter(Importer, Protocol):
     def attributes(self) -> Mapping[str, Any]:
         """All attributes except graphs, by name, as :meth:`attr` returns them."""
 
+    def branches(self, *names: str) -> list[tuple[Graph, list[Value]]]:
+        """Graph attributes of which one runs, as :meth:`region` gives them. One that cannot run with these
+        sizes becomes a region that fails, unless none can run.
+        """
+
     def declared_ranks(self, name: str) -> list[int | None]:
         """The ranks that a graph attribute declares for its inputs; None if it declares none."""
 

@@ -52,7 +52,7 @@ def _import(i: OnnxImporter) -> Any:
     condition = i.constant(0)
     if condition is not None and condition.size == 1:  # the other branch may be invalid for these shapes
         return i.inline("then_branch" if condition.item() else "else_branch")
-    regions = [i.region("then_branch"), i.region("else_branch")]
+    regions = i.branches("then_branch", "else_branch")
     operands = list(dict.fromkeys(value for _, captured in regions for value in captured))
     for graph, captured in regions:
         _receive(graph, captured, operands)

@@ -194,6 +194,9 @@ class _Importer:
     def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
         raise self._no_graph(name)
 
+    def branches(self, *names: str) -> list[tuple[Graph, list[Value]]]:
+        raise self._no_graph(names[0])
+
     def inline(self, name: str) -> list[Value]:
         raise self._no_graph(name)
 

@@ -69,7 +69,7 @@ RULES_BY_OP = {
     "passes/canonicalize_transposes.py": "Transpose",
     "passes/carried_values.py": "loops",
     "passes/conv_to_matmul.py": "convolutions of one window",
-    "passes/dynamic.py": "a limit of inference",
+    "passes/dynamic_sizes.py": "a limit of inference",
     "passes/fold_constants.py": "ConstantOfShape, a constant as it is",
     "passes/fold_conv_bn.py": "convolutions and normalizations",
     "passes/fold_quantize_scale.py": "sums and products of bytes as exporters write them",

@@ -28,7 +28,7 @@ from graphwright.package.package import MAIN, Package
 from graphwright.package.sign import user_key
 from graphwright.package.weights import Weights
 from graphwright.passes.bind_sizes import shape_inputs
-from graphwright.passes.interface import bind_constants, keep_outputs, keep_states
+from graphwright.passes.model_interface import bind_constants, keep_outputs, keep_states
 from graphwright.records import replace
 from graphwright.runtime.model import Model
 from graphwright.sources import AnySource, is_of_torch, open_source, source_files, source_text

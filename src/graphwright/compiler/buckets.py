@@ -21,7 +21,7 @@ from graphwright.ir.graph import Module
 from graphwright.ir.types import TensorType
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.buckets import BucketModules, joined_module, padded_modules
-from graphwright.passes.padding import refuse_padding
+from graphwright.passes.padding_proof import refuse_padding
 from graphwright.records import replace
 from graphwright.support.escaping import terminal
 

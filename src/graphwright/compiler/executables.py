@@ -24,7 +24,7 @@ from graphwright.ir.graph import Module
 from graphwright.package.pack_weights import pack_weights
 from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
-from graphwright.passes.dynamic import what_stays_dynamic
+from graphwright.passes.dynamic_sizes import what_stays_dynamic
 from graphwright.records import dataclass, replace
 from graphwright.runtime.devices.this_cpu import for_this_cpu
 

@@ -13,7 +13,7 @@ from graphwright.errors import ModelError
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.types import TensorType
-from graphwright.passes.dynamic import what_stays_dynamic
+from graphwright.passes.dynamic_sizes import what_stays_dynamic
 from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.manager import PassManager
 from graphwright.records import dataclass

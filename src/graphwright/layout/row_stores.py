@@ -1,8 +1,8 @@
-"""Lets convolutions that read channel blocks store row-major results, where every reader needs them so.
+"""Lets convolutions that read channel blocks store row-major results, if every reader needs row-major images.
 
-The direct kernel transposes its tiles in L1 then, instead of a conversion that reads the result from memory
-again. Its tiles are narrower, so this pays only if the conversion takes a considerable part of the time.
-Winograd convolutions and depthwise ones have no such store.
+The direct kernel then transposes its tiles in L1, and no conversion reads the result from memory again. The
+tiles of this kernel are narrower, so it pays only if the conversion takes a considerable part of the time.
+Winograd convolutions and depthwise ones cannot store rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PART: Final = 0.05
 
 
 def storing_rows(chosen: Mapping[Node, LayoutChoice], costs: LayoutCosts) -> dict[Node, LayoutChoice]:
-    """``chosen``, in which such convolutions keep only their blocked operand."""
+    """``chosen``, except that convolutions that store rows have only their operand in blocks."""
     return {
         node: replace(form, results=frozenset()) if _stores_rows(node, form, chosen, costs) else form
         for node, form in chosen.items()

@@ -9,7 +9,7 @@ from typing import Any
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.frontends.onnx import load as load_onnx
-from graphwright.passes.interface import keep_outputs
+from graphwright.passes.model_interface import keep_outputs
 from graphwright.tools.check import all_feeds, distance, reference_outputs
 from graphwright.tools.feeds import make_feeds
 

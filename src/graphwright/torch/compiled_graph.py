@@ -20,7 +20,7 @@ from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
 from graphwright.log import info
 from graphwright.package.weights import Region
-from graphwright.passes.interface import bind_constants
+from graphwright.passes.model_interface import bind_constants
 from graphwright.program_cache import MOST_WEIGHTS, ProgramCache, program_key
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.model import Model

@@ -74,7 +74,7 @@ def load(
     - ``constants``: arrays, numbers or lists that replace inputs.
     - ``outputs``: names of node outputs; only the nodes that they need are read. If a name is not a node
       output, all nodes are read, because it can be a value inside a function
-      (:func:`graphwright.passes.interface.keep_outputs`).
+      (:func:`graphwright.passes.model_interface.keep_outputs`).
     - ``keep_foreign``: keep foreign nodes as they are, for a model that is exported to ONNX again
       (:mod:`graphwright.frontends.onnx.foreign`).
 

@@ -2,8 +2,8 @@
 bucket.
 
 The leading elements of a padded operand, as many as its actual size along each axis, are correct; anything
-may follow them. The same has to hold for each result: :mod:`graphwright.passes.padding` proves it node by
-node.
+may follow them. The same has to hold for each result: :mod:`graphwright.passes.padding_proof` proves this
+node by node.
 """
 
 from __future__ import annotations

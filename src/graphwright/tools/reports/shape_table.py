@@ -15,7 +15,7 @@ from graphwright.ir.graph import Module
 from graphwright.ir.sizes import Dim
 from graphwright.low_ir.tasks import Code, Operand, TaskGraph
 from graphwright.package.package import Entry, Package
-from graphwright.passes.dynamic import open_inputs
+from graphwright.passes.dynamic_sizes import open_inputs
 from graphwright.records import dataclass
 from graphwright.support.message_text import counted
 from graphwright.tools.console import note, say, table

@@ -15,7 +15,7 @@ from graphwright import ops
 from graphwright.compiler.pipeline import graph_passes
 from graphwright.compiler.report import dynamic_lines, with_dynamic
 from graphwright.frontends.onnx import load
-from graphwright.passes.dynamic import MOST_LINES, what_stays_dynamic
+from graphwright.passes.dynamic_sizes import MOST_LINES, what_stays_dynamic
 from graphwright.passes.manager import run_passes
 from tests.tools.support import graphwright
 

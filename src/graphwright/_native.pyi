@@ -314,17 +314,26 @@ class TensorDispatch:
     def __call__(self, *arguments: Any) -> list[Any]:
         """The outputs for ``arguments``, or for a single list of arguments, which is emptied."""
 
+class SizeBinder:
+    """Makes a size that a program computed an empty array whose first axis has that size, as programs receive
+    sizes, and gives views of the first elements of buffers.
+    """
+
+    def __init__(self, shapes: Sequence[Sequence[int]]) -> None:
+        """``shapes`` of the views; -1 stands for the size."""
+
+    def __call__(self, size: NDArray[Any], /, *buffers: NDArray[Any]) -> tuple[NDArray[Any], ...] | None:
+        """The empty array and the views; None if ``size``, an i64, is negative or exceeds a buffer."""
+
 @final
 class NativeLoop:
-    """A loop whose body is one program: passes the carried values from one iteration to the next and
-    accumulates the rows of scan outputs.
+    """A loop whose body is programs, with sizes that are bound between them: passes carried values from one
+    iteration to the next and accumulates the rows of scan outputs.
     """
 
     def __init__(
         self,
-        path: Callable[..., tuple[NDArray[Any], ...] | None],
-        reads: Sequence[int],
-        writes: Sequence[int],
+        steps: Sequence[tuple[Callable[..., tuple[NDArray[Any], ...] | None], Sequence[int], Sequence[int]]],
         results: Sequence[int],
         values: Sequence[object],
         carried: int,
@@ -332,18 +341,18 @@ class NativeLoop:
         limit: int,
         goes_on: bool,
     ) -> None:
-        """``values`` of the body: the iteration number, ``carried`` carried values, and all others; the other
-        lists are indices of values. ``path`` computes ``writes`` from ``reads``. ``results`` of the body: a
-        condition if it is ``conditional``, the carried values, and rows. The loop runs at most ``limit``
-        iterations, and none unless ``goes_on``.
+        """``values`` of the body: the iteration number, ``carried`` carried values, and all others. Each of
+        ``steps`` is a function, and the indices of the values that it reads and of those that it writes.
+        ``results`` are the indices of the results of the body: a condition if it is ``conditional``, the
+        carried values, and rows. The loop runs at most ``limit`` iterations, and none unless ``goes_on``.
 
         Raises ValueError.
         """
 
     def run(self) -> bool:
-        """Run the remaining iterations. Returns False if the fast path cannot run the next one: the caller
-        then runs the body on :meth:`received` and passes its results to :meth:`take`. Raises the exceptions
-        of the fast path and of signal handlers.
+        """Run the remaining iterations. Returns False if a step cannot run in the next one: the caller then
+        runs the body on :meth:`received` and passes its results to :meth:`take`. Raises the exceptions of the
+        steps and of signal handlers.
         """
 
     def received(self) -> list[Any]:

@@ -42,18 +42,17 @@ def _place(nodes: Iterable[Node], device: str) -> None:
         value.device = device
 
 
-def _is_single_program_loop(node: Node, bodies: Sequence[HostProgram]) -> bool:
-    """Whether ``node`` is a loop whose body is one program that receives every size that can change between
-    iterations.
+def _is_native_loop(node: Node, bodies: Sequence[HostProgram]) -> bool:
+    """Whether ``node`` is a loop that native code can run: each program of the body finds all sizes that can
+    change between iterations in the shapes of its inputs.
     """
-    if not isinstance(node.op, LoopOp) or len(bodies[0].steps) != 1:
+    if not isinstance(node.op, LoopOp) or not bodies[0].is_native:
         return False
-    (step,) = bodies[0].steps
     where, region = node.op.loop_carried(), node.regions[0]
-    changing = region.inputs[where.received]
-    if not isinstance(step, CallProgram) or any(spec.shape is None for spec in step.callee.inputs):
-        return False
-    return not set(step.sizes) & bound_by(changing, ())
+    changing = bound_by(region.inputs[where.received], ())
+    calls = [step for step in bodies[0].steps if isinstance(step, CallProgram)]
+    ranked = all(spec.shape is not None for call in calls for spec in call.callee.inputs)
+    return ranked and changing.isdisjoint(name for call in calls for name in call.sizes)
 
 
 class HostProgramDraft:
@@ -148,7 +147,7 @@ class HostProgramDraft:
             tuple(None if value is None else values.numbers[value] for value in node.inputs),
             tuple(map(values.add, node.outputs)),
             bodies,
-            _is_single_program_loop(node, bodies),
+            _is_native_loop(node, bodies),
         )
 
     def _call(self, graph: Graph, group: Group, values: _Values) -> CallProgram:

@@ -134,8 +134,8 @@ class _Decoder:
             return _bind_size(plain, outputs)
         bodies = tuple(self._host_program(body, depth + 1) for body in plain["bodies"])
         repeats = bool(plain["repeats"])
-        if repeats and [[type(inner) for inner in body.steps] for body in bodies] != [[CallProgram]]:
-            raise ValueError("the body of a native loop must be one call")
+        if repeats and [body.is_native for body in bodies] != [True]:
+            raise ValueError("the body of a native loop must be calls of programs")
         return CallHost(
             str(plain["op"]),
             str(plain["node"]),

@@ -79,7 +79,7 @@ class CallProgram:
 @dataclass(frozen=True)
 class CallHost:
     """A node that the host runs, and the reason; ``op`` is its text in the graph, and ``bodies`` are its
-    regions. If ``repeats``, it is a loop whose body is one call of a program, which native code can run.
+    regions. If ``repeats``, it is a loop whose body native code can run (:attr:`HostProgram.is_native`).
     """
 
     op: str
@@ -137,6 +137,12 @@ class HostProgram:
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The outputs, in order."""
         return tuple(self.values[number] for number in self.results)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether native code can run all steps: calls of programs, and sizes that are bound between them."""
+        calls = any(isinstance(step, CallProgram) for step in self.steps)
+        return calls and all(isinstance(step, CallProgram | BindSize) for step in self.steps)
 
     @property
     def states(self) -> tuple[int, ...]:

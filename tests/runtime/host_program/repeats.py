@@ -32,6 +32,7 @@ CONSTANTS = [
     const("last3", [-3], np.int64),
     const("end", [NO_LIMIT], np.int64),
     const("twice", 2, np.int64),
+    const("first", 0, np.int64),
 ]
 
 
@@ -70,6 +71,15 @@ STEPS: dict[str, tuple[Callable[[], Sequence[onnx.NodeProto]], Step]] = {
         lambda v, c, x: v + x if v.sum() > 0 else v - x,
     ),
     "loop": (lambda: [_inner_loop()], lambda v, c, x: v + x + x),
+    "positive elements": (
+        lambda: [
+            node("Greater", "OLD zero", "above"),
+            node("Compress", "OLD above", "kept"),
+            node("ReduceSum", "kept", "total", keepdims=0),
+            node("Add", "OLD total", "NEW"),
+        ],
+        lambda v, c, x: v + v[v > 0].sum(),
+    ),
 }
 """Nodes that make a vector NEW of OLD, the cache ``c`` and ``x``; and what they mean."""
 
@@ -88,6 +98,23 @@ CACHES: dict[str, tuple[Callable[[], Sequence[onnx.NodeProto]], Callable[[Array,
             node("Slice", "longer last3 end rows", "c2"),
         ],
         lambda c, v: np.concatenate([c, v[None]])[-3:],
+    ),
+    "positive rows": (
+        lambda: [
+            node("Gather", "c first", "column", axis=1),
+            node("Greater", "column zero", "above_zero"),
+            node("Compress", "c above_zero", "chosen", axis=0),
+            node("Concat", "chosen chosen", "c2", axis=0),
+        ],
+        lambda c, v: np.concatenate([c[c[:, 0] > 0]] * 2),
+    ),
+    "rows below the limit": (
+        lambda: [
+            node("Gather", "c first", "column", axis=1),
+            node("Less", "column high", "below"),
+            node("Compress", "c below", "c2", axis=0),
+        ],
+        lambda c, v: c[c[:, 0] < 64],
     ),
 }
 """Nodes that make the next cache ``c2`` of ``c`` and the new vector ``v2``; and what they mean."""
@@ -174,6 +201,7 @@ class Repeat:
 def _rename(made: onnx.NodeProto, names: dict[str, str], suffix: str) -> None:
     """Put names in, also in the bodies of ``made``; inner values get names of their own."""
     inner = ("sums", "sum", "positive", "more", "less", "k", "k2", "j", "on2", "go2")
+    inner += ("above", "kept", "total")
     names = {**names, **{name: name + suffix for name in inner}}
     made.input[:] = [names.get(name, name) for name in made.input]
     made.output[:] = [names.get(name, name) for name in made.output]

@@ -46,7 +46,7 @@ def looping(nodes: Any, states: Any, outputs: str, results: str, inputs: Any, co
     return model([node("Loop", f"T _ {starts}", results, body=inner)], [LIMIT, *inputs], results.split())
 
 
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(deadline=None, max_examples=25, derandomize=True)
 @given(repeats(), st.integers(0, 99))
 def test_random_loops_equal_numpy(loop: Repeat, seed: int) -> None:
     model = compiled(loop.proto(), "cpu")
@@ -175,6 +175,27 @@ def test_a_kernel_that_fails_names_its_node() -> None:
     with pytest.raises(RunError, match="index is out of range") as caught:
         model.run({"T": np.array(3), **feeds})
     assert caught.value.diagnostics[0].where == "g"
+
+
+def test_a_size_that_is_invalid_in_one_iteration() -> None:
+    """Range(0, 10, s - i) has ceil(10 / (s - i)) elements; in iteration 3 its step is 0."""
+    nodes = [
+        node("Cast", "i", "number", to=onnx.TensorProto.FLOAT),
+        node("Sub", "s number", "step"),
+        node("Range", "zero ten step", "numbers"),
+        node("ReduceSum", "numbers", "sum"),
+        node("Concat", "c sum", "c2", axis=0),
+    ]
+    constants = [const("zero", 0.0), const("ten", 10.0)]
+    inputs = [info("c0", ("N",)), info("s", ())]
+    model = compiled(looping(nodes, [info("c", ("k",))], "c2", "c1", inputs, constants), "cpu")
+    assert loop_of(model).repeats
+    feeds = {"c0": np.zeros(1, np.float32), "s": np.float32(3)}
+    (found,) = model.run({"T": np.array(3), **feeds}).values()
+    np.testing.assert_array_equal(found, [0, 0 + 3 + 6 + 9, 0 + 2 + 4 + 6 + 8, 45])
+    with pytest.raises(RunError, match="not a valid size") as caught:
+        model.run({"T": np.array(4), **feeds})
+    assert caught.value.diagnostics[0].where == "numbers"
 
 
 def test_rows_of_several_shapes_are_rejected() -> None:

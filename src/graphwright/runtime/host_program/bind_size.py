@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from graphwright import _native
 from graphwright.errors import Diagnostic
 from graphwright.executable.nodes import BindSize
 from graphwright.ops.core.bind_size import first_elements, shape_with
 from graphwright.runtime.executor import RunError
-from graphwright.runtime.host_program.steps import Run, StepRunner
+from graphwright.runtime.host_program.steps import LoopValues, NativeStep, Run, StepRunner
 from graphwright.support.event_sink import now, record_node
 
 NO_NUMBER: Final = -(2**63)
@@ -23,6 +24,7 @@ class BindSizeRunner(StepRunner):
 
     def __init__(self, step: BindSize) -> None:
         self._size, self._node = step.size, step.node
+        self._inputs, self._outputs, self._shapes = step.inputs, step.outputs, step.shapes
         self._count, *buffers = step.inputs
         self._views: Sequence[tuple[int, int, tuple[int, ...]]] = list(
             zip(buffers, step.outputs, step.shapes, strict=True)
@@ -45,6 +47,11 @@ class BindSizeRunner(StepRunner):
         except ValueError as error:
             raise self._error(str(error)) from error
         record_node(BindSize.__name__, self._node, start)
+
+    def native(self, values: LoopValues, threads: int) -> NativeStep | None:
+        if values.passing(self._size) is not None:
+            return None
+        return _native.SizeBinder(self._shapes), self._inputs, (values.bind(self._size), *self._outputs)
 
     def _error(self, message: str) -> RunError:
         return RunError(Diagnostic("bind-size", message, self._node))

@@ -21,7 +21,15 @@ from graphwright.runtime.executor import (
     write_output,
 )
 from graphwright.runtime.host_program.bind_size import BindSizeRunner
-from graphwright.runtime.host_program.steps import CallHostRunner, CallProgramRunner, Run, Spec, StepRunner
+from graphwright.runtime.host_program.steps import (
+    CallHostRunner,
+    CallProgramRunner,
+    LoopValues,
+    Run,
+    Spec,
+    StepRunner,
+    contiguous,
+)
 from graphwright.support.fork_lock import ForkLock
 
 Executors = Mapping[int, Executor]
@@ -163,14 +171,17 @@ class _Graph:
     def native_loop(
         self, arrays: Sequence[Any], where: LoopCarried, limits: tuple[int, bool], outer: Run
     ) -> _native.NativeLoop | None:
-        """A native loop over this body that starts from ``arrays``; None if the body has no native
-        fast path.
-        """
-        call = self._steps[0][0]
-        assert isinstance(call, CallProgramRunner)
+        """A native loop over this body that starts from ``arrays``; None if a step has no native form."""
         run = Run([], dict(outer.sizes), outer.threads)
         self._receive(arrays, run)
-        return call.native_loop(self._program.results, where, limits, run)
+        values = LoopValues(
+            [contiguous(v) if isinstance(v, np.ndarray) else v for v in run.values], run.sizes
+        )
+        steps = [form for step, _ in self._steps if (form := step.native(values, run.threads)) is not None]
+        if len(steps) < len(self._steps):
+            return None
+        gives, conditional = self._program.results, where.result > 0
+        return _native.NativeLoop(steps, gives, values.values, where.count, conditional, *limits)
 
     def _walk(self, run: Run) -> None:
         for step, ends in self._steps:

@@ -16,7 +16,7 @@ from graphwright.ir.op.region_op import LoopCarried, LoopOp, RegionOp, region_op
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Dim, parse_dim, substitute
 from graphwright.ir.types import TensorType
-from graphwright.records import dataclass
+from graphwright.records import dataclass, field
 from graphwright.runtime.executor import (
     REFERENCE_FAULTS,
     Executor,
@@ -44,11 +44,41 @@ class Run:
     host_calls: int = 0
 
 
+@dataclass
+class LoopValues:
+    """The values of the body of a native loop: those of its host program, then those that pass sizes."""
+
+    values: list[Any]
+    sizes: Sizes
+    """The sizes that are known in every iteration."""
+    passed: dict[str, int] = field(default_factory=dict)
+    """The index of the value that passes each size."""
+
+    def passing(self, name: str) -> int | None:
+        """The index of the value that passes the size ``name``; None if nothing binds it."""
+        if name not in self.passed and name in self.sizes:
+            self.bind(name, _passed_size(self.sizes[name]))
+        return self.passed.get(name)
+
+    def bind(self, name: str, value: Any = None) -> int:
+        """The index of a new value that passes the size ``name``."""
+        self.passed[name] = len(self.values)
+        self.values.append(value)
+        return self.passed[name]
+
+
+NativeStep = tuple[Callable[..., tuple[Array, ...] | None], Sequence[int], Sequence[int]]
+"""A function, and the indices of the values that it reads and of those that it writes."""
+
+
 class StepRunner(Protocol):
     """Computes values from other values."""
 
     def run(self, run: Run) -> None:
         """Reads and writes ``run.values``. Raises FeedError and RunError."""
+
+    def native(self, values: LoopValues, threads: int) -> NativeStep | None:
+        """The step in a native loop; None if it has no native form."""
 
 
 class CallProgramRunner(StepRunner):
@@ -64,42 +94,32 @@ class CallProgramRunner(StepRunner):
 
     def run(self, run: Run) -> None:
         values = run.values
-        arrays = [_contiguous(values[number]) for number in self._inputs] + self._bound_sizes(run)
+        arrays = [contiguous(values[number]) for number in self._inputs] + self._bound_sizes(run)
         for number, array in zip(self._outputs, self._results(arrays, run), strict=True):
             values[number] = array
 
     def _results(self, arrays: list[Array], run: Run) -> Sequence[Array]:
         targets = self._targets(run)
-        served = self._fast_path(run)(*arrays) if targets is None else None
+        served = self._fast_path(run.threads)(*arrays) if targets is None else None
         return self._executor.run(arrays, targets, run.threads) if served is None else served
 
-    def _fast_path(self, run: Run) -> FastPath:
-        path = self._fast_paths.get(run.threads)
-        return path or self._fast_paths.setdefault(run.threads, self._executor.fast_path(run.threads))
+    def _fast_path(self, threads: int) -> FastPath:
+        path = self._fast_paths.get(threads)
+        return path or self._fast_paths.setdefault(threads, self._executor.fast_path(threads))
 
-    def native_loop(
-        self, gives: Sequence[int], where: LoopCarried, limits: tuple[int, bool], run: Run
-    ) -> _native.NativeLoop | None:
-        """A native loop over this call, which starts from the values of ``run``; None if the executor has no
-        native fast path.
-        """
-        path = self._fast_path(run)
-        if not isinstance(path, _native.FastPath):
+    def native(self, values: LoopValues, threads: int) -> NativeStep | None:
+        path = self._fast_path(threads)
+        sizes = [index for name in self._sizes if (index := values.passing(name)) is not None]
+        if not isinstance(path, _native.FastPath) or len(sizes) < len(self._sizes):
             return None
-        values: list[Any] = [_contiguous(v) if isinstance(v, np.ndarray) else v for v in run.values]
-        reads = [*self._inputs, *range(len(values), len(values) + len(self._sizes))]
-        values += self._bound_sizes(run)
-        conditional = where.result > 0
-        return _native.NativeLoop(
-            path, reads, self._outputs, gives, values, where.count, conditional, *limits
-        )
+        return path, [*self._inputs, *sizes], self._outputs
 
     def _bound_sizes(self, run: Run) -> list[Array]:
         """The inputs that pass sizes to the program: empty arrays, whose first axis has that size."""
         unknown = [name for name in self._sizes if name not in run.sizes]
         if unknown:
             raise RunError(Diagnostic("size", f"the size {', '.join(unknown)} of a subgraph was never bound"))
-        return [np.empty((run.sizes[name], 0), np.uint8) for name in self._sizes]
+        return [_passed_size(run.sizes[name]) for name in self._sizes]
 
     def _targets(self, run: Run) -> list[Array | None] | None:
         targets = run.targets
@@ -108,7 +128,12 @@ class CallProgramRunner(StepRunner):
         return [None if index is None else targets[index] for index in self._indices]
 
 
-def _contiguous(array: Array) -> Array:
+def _passed_size(size: int) -> Array:
+    return np.empty((size, 0), np.uint8)
+
+
+def contiguous(array: Array) -> Array:
+    """``array``, or a row-major copy of it."""
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
@@ -147,6 +172,9 @@ class CallHostRunner(StepRunner):
             values[number] = array = self._typed(result, spec)
             spec.learn(array, run.sizes, self._node)
         record_node(self._op.name, self._node, start)
+
+    def native(self, values: LoopValues, threads: int) -> NativeStep | None:
+        return None
 
     def _compute(self, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
         op = self._op

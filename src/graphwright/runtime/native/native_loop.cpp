@@ -1,6 +1,8 @@
-/* Native loops, whose body is one program: pass the carried values from one iteration to the next and
-   accumulate rows, without a Python frame. */
+/* Native loops, whose bodies are programs: pass the carried values from one iteration to the next and
+   accumulate rows, without a Python frame. Between programs, sizes that one of them computed are bound. */
 #include <cstring>
+
+#include <nanobind/stl/tuple.h>
 
 #include "binding.hpp"
 
@@ -63,9 +65,73 @@ struct Rows {
     }
 };
 
+/* Makes a size that a program computed an empty array whose first axis has that size, as programs receive
+   sizes, and gives views of the first elements of buffers. */
+struct SizeBinder {
+    std::vector<std::vector<int64_t>> shapes; /* of the views; a negative number stands for the size */
+
+    /* None if the size is invalid, or exceeds a buffer. */
+    nb::object bind(nb::args operands) const {
+        int64_t size = 0;
+        if (operands.size() != shapes.size() + 1 || !read_size(operands[0], &size))
+            return nb::none();
+        npy_intp dims[] = {(npy_intp)size, 0};
+        nb::object results = owned(PyTuple_New((Py_ssize_t)operands.size()));
+        PyTuple_SET_ITEM(results.ptr(), 0, owned(PyArray_SimpleNew(2, dims, NPY_UINT8)).release().ptr());
+        for (size_t k = 0; k < shapes.size(); k++) {
+            nb::object view = first_elements(operands[k + 1], shapes[k], size);
+            if (!view.is_valid())
+                return nb::none();
+            PyTuple_SET_ITEM(results.ptr(), (Py_ssize_t)k + 1, view.release().ptr());
+        }
+        return results;
+    }
+
+    static bool read_size(nb::handle count, int64_t *size) {
+        if (!PyArray_Check(count.ptr()))
+            return false;
+        PyArrayObject *array = as_array(count);
+        if (PyArray_TYPE(array) != NPY_INT64 || PyArray_SIZE(array) != 1)
+            return false;
+        memcpy(size, PyArray_DATA(array), sizeof *size);
+        return *size >= 0;
+    }
+
+    static nb::object first_elements(nb::handle buffer, const std::vector<int64_t> &shape, int64_t size) {
+        if (!PyArray_Check(buffer.ptr()) || !PyArray_IS_C_CONTIGUOUS(as_array(buffer)))
+            return {};
+        PyArrayObject *all = as_array(buffer);
+        std::vector<npy_intp> dims;
+        npy_intp elements = 1;
+        for (int64_t dim : shape) {
+            dims.push_back(dim < 0 ? size : dim);
+            if (__builtin_mul_overflow(elements, dims.back(), &elements))
+                return {};
+        }
+        if (dims.size() > NPY_MAXDIMS || elements > PyArray_SIZE(all))
+            return {};
+        Py_INCREF(PyArray_DESCR(all));
+        nb::object view =
+            owned(PyArray_NewFromDescr(&PyArray_Type, PyArray_DESCR(all), (int)dims.size(), dims.data(),
+                                       nullptr, PyArray_DATA(all), NPY_ARRAY_CARRAY, nullptr));
+        if (PyArray_SetBaseObject(as_array(view), buffer.inc_ref().ptr()) != 0)
+            throw nb::python_error();
+        return view;
+    }
+};
+
+/* Computes the values `writes` from the values `reads`: the fast path of a program, or a SizeBinder. It
+   returns None if it cannot. */
+struct Step {
+    nb::object function;
+    std::vector<int64_t> reads, writes;
+};
+
+using StepArguments = std::tuple<nb::object, std::vector<int64_t>, std::vector<int64_t>>;
+
 struct NativeLoop {
-    nb::object path;
-    std::vector<int64_t> reads, writes, result_values;
+    std::vector<Step> steps;
+    std::vector<int64_t> result_values;
     std::vector<nb::object>
         values; /* inputs of the body: the iteration number, the carried values, the others */
     std::vector<PyObject *> arguments;
@@ -74,12 +140,10 @@ struct NativeLoop {
     int64_t carried, limit, number = 0, yielded_at = 0;
     bool conditional, goes_on;
 
-    NativeLoop(nb::object path_, std::vector<int64_t> reads_, std::vector<int64_t> writes_,
-               std::vector<int64_t> results_, nb::handle start, int64_t carried_, bool conditional_,
-               int64_t limit_, bool goes_on_)
-        : path(std::move(path_)), reads(std::move(reads_)), writes(std::move(writes_)),
-          result_values(std::move(results_)), arguments(reads.size()), carried(carried_), limit(limit_),
-          conditional(conditional_), goes_on(goes_on_) {
+    NativeLoop(std::vector<StepArguments> steps_, std::vector<int64_t> results_, nb::handle start,
+               int64_t carried_, bool conditional_, int64_t limit_, bool goes_on_)
+        : result_values(std::move(results_)), carried(carried_), limit(limit_), conditional(conditional_),
+          goes_on(goes_on_) {
         need_numpy();
         for (nb::handle value : sequence(start, "values must be a sequence"))
             values.push_back(nb::borrow(value));
@@ -87,11 +151,19 @@ struct NativeLoop {
         if (carried < 0 || (int64_t)values.size() <= carried ||
             (int64_t)result_values.size() < carried_results)
             throw nb::value_error("too few values for those that the loop carries");
-        for (const auto *numbers : {&reads, &writes, &result_values})
-            for (int64_t value : *numbers)
-                if (value < 0 || value >= (int64_t)values.size())
-                    throw nb::value_error("the index of a value is out of range");
+        for (auto &[function, reads, writes] : steps_)
+            steps.push_back({std::move(function), std::move(reads), std::move(writes)});
+        for (const Step &step : steps)
+            for (const auto *numbers : {&step.reads, &step.writes})
+                check_numbers(*numbers);
+        check_numbers(result_values);
         rows.resize(result_values.size() - (size_t)carried_results);
+    }
+
+    void check_numbers(const std::vector<int64_t> &numbers) const {
+        for (int64_t value : numbers)
+            if (value < 0 || value >= (int64_t)values.size())
+                throw nb::value_error("the index of a value is out of range");
     }
 
     bool run() {
@@ -104,20 +176,29 @@ struct NativeLoop {
         return true;
     }
 
-    /* Returns false, without any change, if the fast path cannot run these values. */
+    /* Returns false, without any change of carried values and rows, if a step cannot run these values. */
     bool run_iteration() {
         set_number();
-        for (size_t i = 0; i < reads.size(); i++)
-            arguments[i] = values[(size_t)reads[i]].ptr();
-        nb::object made = owned(PyObject_Vectorcall(path.ptr(), arguments.data(), reads.size(), nullptr));
-        if (made.is_none() || (size_t)PyTuple_GET_SIZE(made.ptr()) != writes.size())
-            return false;
-        for (size_t i = 0; i < writes.size(); i++)
-            values[(size_t)writes[i]] = nb::borrow(PyTuple_GET_ITEM(made.ptr(), i));
+        for (const Step &step : steps)
+            if (!run_step(step))
+                return false;
         given.clear();
         for (int64_t value : result_values)
             given.push_back(values[(size_t)value]);
         return accept();
+    }
+
+    bool run_step(const Step &step) {
+        arguments.clear();
+        for (int64_t value : step.reads)
+            arguments.push_back(values[(size_t)value].ptr());
+        nb::object made =
+            owned(PyObject_Vectorcall(step.function.ptr(), arguments.data(), arguments.size(), nullptr));
+        if (made.is_none() || (size_t)PyTuple_GET_SIZE(made.ptr()) != step.writes.size())
+            return false;
+        for (size_t i = 0; i < step.writes.size(); i++)
+            values[(size_t)step.writes[i]] = nb::borrow(PyTuple_GET_ITEM(made.ptr(), i));
+        return true;
     }
 
     void set_number() {
@@ -202,11 +283,19 @@ struct NativeLoop {
 } // namespace
 
 void define_native_loop(nb::module_ &m) {
+    nb::class_<SizeBinder>(m, "SizeBinder")
+        .def(
+            "__init__",
+            [](SizeBinder *self, std::vector<std::vector<int64_t>> shapes) {
+                new (self) SizeBinder{std::move(shapes)};
+            },
+            nb::arg("shapes"))
+        .def("__call__", &SizeBinder::bind);
     nb::class_<NativeLoop>(m, "NativeLoop")
-        .def(nb::init<nb::object, std::vector<int64_t>, std::vector<int64_t>, std::vector<int64_t>,
-                      nb::handle, int64_t, bool, int64_t, bool>(),
-             nb::arg("path"), nb::arg("reads"), nb::arg("writes"), nb::arg("results"), nb::arg("values"),
-             nb::arg("carried"), nb::arg("conditional"), nb::arg("limit"), nb::arg("goes_on"))
+        .def(nb::init<std::vector<StepArguments>, std::vector<int64_t>, nb::handle, int64_t, bool, int64_t,
+                      bool>(),
+             nb::arg("steps"), nb::arg("results"), nb::arg("values"), nb::arg("carried"),
+             nb::arg("conditional"), nb::arg("limit"), nb::arg("goes_on"))
         .def("run", &NativeLoop::run)
         .def("received", &NativeLoop::received)
         .def("take", &NativeLoop::take, nb::arg("results"))

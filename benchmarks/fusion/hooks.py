@@ -46,7 +46,7 @@ from graphwright.passes.manager import PassManager
 from graphwright.records import replace
 from graphwright.runtime.devices.this_cpu import usable_isas
 from graphwright.targets.cpu.emit import BLOCK, emit_file
-from graphwright.targets.cpu.isa import ISAS, Isa, prelude
+from graphwright.targets.cpu.isa import ISAS, Isa, vector_header
 from graphwright.targets.cpu.target import TARGETS
 from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
 
@@ -180,7 +180,7 @@ def _batch(call: Callable[[int], None]) -> tuple[Run, int]:
 def tile_line(name: str, tiles: Tiles, isa: Isa, seconds: float) -> tuple[float, float, float]:
     """Returns the nanoseconds per vector in the hook and in the loop, and the ratio."""
     rows, cols = tiles.rows * tiles.high, tiles.cols * tiles.wide * isa.lanes
-    driver = _opened(f"{prelude()}{_DRIVER}", isa)
+    driver = _opened(f"{vector_header()}{_DRIVER}", isa)
     (hook, hook_sizes), (loop, loop_sizes) = hook_of(name, (rows, cols), isa), loop_of(name, rows * cols, isa)
     code = [_opened(emit_file([(kernel, "")], isa), isa) for kernel in (hook, loop)]
     tile = room(tiles.rows * tiles.ld * isa.lanes, 896)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from graphwright import log, plugins
-from graphwright.arguments import AnyShapes, EntryArguments, read_entries, read_shapes
+from graphwright.compile_arguments import AnyShapes, EntryArguments, read_entries, read_shapes
 from graphwright.compiler.buckets import bucket_modules
 from graphwright.compiler.driver import Source as DriverSource
 from graphwright.compiler.driver import compile_sources, retyped

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from graphwright import ops
-from graphwright.arguments import EntryArguments
+from graphwright.compile_arguments import EntryArguments
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError, OptionError
 from graphwright.frontends.onnx import Opened, open_model

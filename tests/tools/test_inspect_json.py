@@ -13,7 +13,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.records import replace
-from graphwright.tools.reports.facts import constraint_texts
+from graphwright.tools.reports.model_facts import constraint_texts
 from tests.package.models import rank_by_size
 
 from .support import HOSTILE, graphwright, write_model

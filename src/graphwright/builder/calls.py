@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import graphwright.ops
-from graphwright.builder.faults import fault
+from graphwright.builder.errors import fault
 from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.op import Op, registered_ops
 from graphwright.ir.op.plugin_ops import is_plugin_op

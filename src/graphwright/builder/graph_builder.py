@@ -16,7 +16,7 @@ import numpy as np
 
 from graphwright.api import compile
 from graphwright.builder.calls import check_operands, find_op, make_op, op_classes, signature, unknown_op
-from graphwright.builder.faults import fault, located
+from graphwright.builder.errors import fault, located
 from graphwright.builder.input_types import dtype_of_name, size_of
 from graphwright.builder.loop_types import loop_region
 from graphwright.builder.operands import Operand, dtype_choices, optional_value_of, value_of

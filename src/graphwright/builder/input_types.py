@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.builder.faults import fault
+from graphwright.builder.errors import fault
 from graphwright.ir.symbols import Dim, SymbolError, parse_dim
 from graphwright.ir.types import DTYPES, DType, dtype_of
 from graphwright.support.message_text import did_you_mean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphwright.builder.faults import fault
+from graphwright.builder.errors import fault
 from graphwright.builder.regions import Scope
 from graphwright.ir.graph import Value
 from graphwright.ir.inference.loop_types import MAX_ROUNDS, DtypesDiffer, widened

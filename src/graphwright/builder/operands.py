@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.builder.faults import fault
+from graphwright.builder.errors import fault
 from graphwright.builder.regions import Scope
 from graphwright.ir.constants.conversion import exact_array
 from graphwright.ir.graph import Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphwright.builder.faults import fault
+from graphwright.builder.errors import fault
 from graphwright.ir.build import Builder
 from graphwright.ir.builtin.constant import constant_of
 from graphwright.ir.graph import Graph, Module, Value

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from graphwright.low_ir.tasks import Operand, Storage, Task, TaskGraph
-from graphwright.memory.checker.facts import ALIGNMENT
+from graphwright.memory.checker.plan_facts import ALIGNMENT
 from graphwright.memory.liveness import live_ranges
 from graphwright.records import dataclass
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from graphwright.ir.arrays import np
-from graphwright.profiling.facts import TaskFacts, facts_of
 from graphwright.profiling.rows import GROUPS, rows_of, sorted_rows
 from graphwright.profiling.table import html_rows, summary
+from graphwright.profiling.task_facts import TaskFacts, facts_of
 from graphwright.profiling.totals import totals_of
 from graphwright.runtime.events.recording import Events
 from graphwright.support.escaping import html_text

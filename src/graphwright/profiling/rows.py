@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from graphwright.ir.arrays import Array, np
-from graphwright.profiling.facts import TaskFacts, facts_of
+from graphwright.profiling.task_facts import TaskFacts, facts_of
 from graphwright.records import dataclass, field
 from graphwright.runtime.events.recording import Events
 from graphwright.runtime.events.task_calls import task_calls

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from graphwright.profiling.facts import TaskFacts, facts_of
+from graphwright.profiling.task_facts import TaskFacts, facts_of
 from graphwright.profiling.totals import arena_use
 from graphwright.runtime.events.recording import Events, ThreadEvents
 from graphwright.runtime.events.task_calls import task_calls

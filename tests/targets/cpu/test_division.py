@@ -11,7 +11,7 @@ import pytest
 
 from graphwright.ir.types import F32, I8, I16, I32, I64, U8, U16, U32, DType
 from graphwright.targets.cpu.c.dtypes import C_TYPES
-from graphwright.targets.cpu.c.support import Support
+from graphwright.targets.cpu.c.prelude import Prelude
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.toolchain import compile_shared
 from tests.kernels.library.harness import RUNNABLE
@@ -30,17 +30,17 @@ def _lanes(isa: Isa, dtype: DType) -> int:
 
 @cache
 def library(isa: Isa) -> ctypes.CDLL:
-    support, runs = Support(isa), []
+    prelude, runs = Prelude(isa), []
     for function, dtype in CASES:
         lanes, element = _lanes(isa, dtype), C_TYPES[dtype.name]
-        name, vector = support.function(function, dtype, lanes), support.vector(dtype, lanes)
+        name, vector = prelude.function(function, dtype, lanes), prelude.vector(dtype, lanes)
         runs.append(f"""
 GW_EXPORT void run_{function}_{dtype}(const {element} *a, const {element} *b, {element} *y, int64_t n) {{
     for (int64_t i = 0; i < n; i += {lanes})
         *({vector}_any *)(y + i) = {name}(*(const {vector}_any *)(a + i), *(const {vector}_any *)(b + i));
 }}
 """)
-    return load(compile_shared(support.text() + "".join(runs), isa, toolchain()))
+    return load(compile_shared(prelude.text() + "".join(runs), isa, toolchain()))
 
 
 def run(isa: Isa, function: str, dtype: DType, a: Array, b: Array) -> Array:

@@ -11,7 +11,7 @@ import pytest
 from graphwright.ir.types import F32, F64, I16, I64, U8, DType
 from graphwright.targets.cpu.c.dtypes import C_TYPES
 from graphwright.targets.cpu.c.helpers.strided_loads import SMALL_STEPS
-from graphwright.targets.cpu.c.support import Support
+from graphwright.targets.cpu.c.prelude import Prelude
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.toolchain import compile_shared
 from tests.kernels.library.cases import guard
@@ -32,17 +32,17 @@ def _name(dtype: DType, step: str, lanes: int) -> str:
 
 @cache
 def library(isa: Isa) -> ctypes.CDLL:
-    support, runs = Support(isa), []
+    prelude, runs = Prelude(isa), []
     for dtype in DTYPES:
         for step in SMALL_STEPS:
             for lanes in _lanes(isa, dtype):
-                vector, element = support.vector(dtype, lanes), C_TYPES[dtype.name]
-                function = support.function(f"load_step_{step}", dtype, lanes)
+                vector, element = prelude.vector(dtype, lanes), C_TYPES[dtype.name]
+                function = prelude.function(f"load_step_{step}", dtype, lanes)
                 runs.append(
                     f"GW_EXPORT void {_name(dtype, step, lanes)}(const {element} *p, {element} *y) {{\n"
                     f"    *({vector}_any *)y = {function}(p);\n}}\n"
                 )
-    return load(compile_shared(support.text() + "".join(runs), isa, toolchain()))
+    return load(compile_shared(prelude.text() + "".join(runs), isa, toolchain()))
 
 
 @pytest.mark.parametrize("step", SMALL_STEPS)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphwright.ir.types import F64
-from graphwright.targets.cpu.c.support import Support
+from graphwright.targets.cpu.c.prelude import Prelude
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.toolchain import compile_shared
 from graphwright.targets.cpu.vmath import MAX_ULP, MAX_ULP_F64, vmath
@@ -187,17 +187,17 @@ def test_special_powers_follow_numpy(isa: Isa, lanes: int) -> None:
 
 @cache
 def double_library(isa: Isa) -> ctypes.CDLL:
-    support, lanes = Support(isa), isa.lanes // 2
+    prelude, lanes = Prelude(isa), isa.lanes // 2
     runs = []
     for name in MAX_ULP_F64:
-        function = support.function(name, F64, lanes)
+        function = prelude.function(name, F64, lanes)
         runs.append(f"""
 GW_EXPORT void run_{name}(const double *x, double *y, int64_t n) {{
     for (int64_t i = 0; i < n; i += {lanes})
         *(f64x{lanes}_any *)(y + i) = {function}(*(const f64x{lanes}_any *)(x + i));
 }}
 """)
-    return load(compile_shared(support.text() + "".join(runs), isa, toolchain()))
+    return load(compile_shared(prelude.text() + "".join(runs), isa, toolchain()))
 
 
 def run_double(name: str, isa: Isa, x: Array) -> Array:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from graphwright.low_ir.tasks import FunctionOperand, Operand, Storage, Task, TaskGraph, TaskKind
-from graphwright.memory.checker.facts import ALIGNMENT, PLANNED, PlanFacts
 from graphwright.memory.checker.lifetimes import Lifetimes
+from graphwright.memory.checker.plan_facts import ALIGNMENT, PLANNED, PlanFacts
 from graphwright.memory.checker.task_order import Access
 
 NUMBER_BYTES: Final = 8

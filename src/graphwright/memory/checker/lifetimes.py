@@ -7,7 +7,7 @@ from itertools import combinations, product
 from typing import Final
 
 from graphwright.low_ir.tasks import Operand, Storage, TaskKind
-from graphwright.memory.checker.facts import PLANNED, PlanFacts
+from graphwright.memory.checker.plan_facts import PLANNED, PlanFacts
 from graphwright.memory.checker.task_order import Access
 from graphwright.records import replace
 

@@ -38,9 +38,9 @@ from graphwright.targets.cpu.c.dtypes import C_TYPES, check_dtype
 from graphwright.targets.cpu.c.extent import extent_text, hook_extent_text
 from graphwright.targets.cpu.c.main import main_text
 from graphwright.targets.cpu.c.prefetch import prefetches
+from graphwright.targets.cpu.c.prelude import Prelude
 from graphwright.targets.cpu.c.ranges import HELPERS
 from graphwright.targets.cpu.c.scope import Value, Variable, c_name
-from graphwright.targets.cpu.c.support import Support
 from graphwright.targets.cpu.isa import Isa
 
 BLOCK = 4096
@@ -70,8 +70,8 @@ def emit(kernel: Kernel, isa: Isa) -> str:
     """The C function(s) of ``kernel``, one per phase, without the prelude that :func:`emit_file` puts before
     them.
     """
-    support = Support(isa)
-    return "\n".join(_function(phase, support) for phase in phases(kernel))
+    prelude = Prelude(isa)
+    return "\n".join(_function(phase, prelude) for phase in phases(kernel))
 
 
 def emit_file(kernels: Sequence[tuple[Kernel, str]], isa: Isa) -> str:
@@ -81,16 +81,16 @@ def emit_file(kernels: Sequence[tuple[Kernel, str]], isa: Isa) -> str:
     Comments may be untrusted text. Compile with ``-DGRAPHWRIGHT_MAIN`` for a program that checks and times
     each kernel.
     """
-    support = Support(isa)
+    prelude = Prelude(isa)
     functions = []
     for kernel, comment in kernels:
         head = "".join(f"/* {c_comment(line)} */\n" for line in comment.splitlines() if line.strip())
-        functions += [head + _any_function(phase, support) for phase in phases(kernel)]
+        functions += [head + _any_function(phase, prelude) for phase in phases(kernel)]
     parts = [phase for kernel, _ in kernels for phase in phases(kernel)]
-    naive = [_naive(phase, support) for phase in parts]
+    naive = [_naive(phase, prelude) for phase in parts]
     launches = [(phase, grid_of(phase), scratch_of(phase)) for phase in parts if not is_hook(phase)]
-    main = main_text(launches, [phase for phase in parts if is_hook(phase)], naive, support)
-    return "\n".join([support.text(), *functions, main])
+    main = main_text(launches, [phase for phase in parts if is_hook(phase)], naive, prelude)
+    return "\n".join([prelude.text(), *functions, main])
 
 
 def is_hook(kernel: Kernel) -> bool:
@@ -164,25 +164,25 @@ def _bytes(buffer: Buffer) -> Dim:
     return ceildiv(product(buffer.shape) * buffer.dtype.bytes, 64) * 64
 
 
-def _any_function(kernel: Kernel, support: Support) -> str:
-    support.define("extent", HELPERS)
+def _any_function(kernel: Kernel, prelude: Prelude) -> str:
+    prelude.define("extent", HELPERS)
     if is_hook(kernel):
-        return _hook(kernel, support) + hook_extent_text(kernel)
-    return _function(kernel, support) + extent_text(kernel, grid_of(kernel), scratch_of(kernel))
+        return _hook(kernel, prelude) + hook_extent_text(kernel)
+    return _function(kernel, prelude) + extent_text(kernel, grid_of(kernel), scratch_of(kernel))
 
 
-def _naive(kernel: Kernel, support: Support) -> str:
+def _naive(kernel: Kernel, prelude: Prelude) -> str:
     """The function ``naive_NAME``: the same kernel in scalar loops, which the main function compares with."""
     make = _hook if is_hook(kernel) else _function
-    return make(kernel, support, naive=True)
+    return make(kernel, prelude, naive=True)
 
 
-def _function(kernel: Kernel, support: Support, naive: bool = False) -> str:
+def _function(kernel: Kernel, prelude: Prelude, naive: bool = False) -> str:
     if len(phases(kernel)) > 1:
         raise ToolchainError(
             Diagnostic("emit-phases", "several phases: emit each of phases(kernel)", kernel.name)
         )
-    writer = Writer(support, scalar=naive)
+    writer = Writer(prelude, scalar=naive)
     _bind(writer, kernel, kernel.parameters, kernel.sizes)
     grid = _grid(kernel)
     if grid.axes:
@@ -200,7 +200,7 @@ def _declared(kernel: Kernel, naive: bool) -> str:
     return f"static int32_t naive_{kernel.name}" if naive else f"GW_EXPORT int32_t {kernel.name}"
 
 
-def _hook(kernel: Kernel, support: Support, naive: bool = False) -> str:
+def _hook(kernel: Kernel, prelude: Prelude, naive: bool = False) -> str:
     """The C function of an epilogue, which a library kernel calls on each finished tile.
 
     The first parameter is the tile, f32 or i32 (:func:`~graphwright.ir.loops.hook.tile_of`). The sizes
@@ -210,7 +210,7 @@ def _hook(kernel: Kernel, support: Support, naive: bool = False) -> str:
     tile, *parameters = kernel.parameters
     if _cache_buffers(kernel):
         raise ToolchainError(Diagnostic("emit-hook", "a hook has no scratch for cache buffers", kernel.name))
-    writer = Writer(support, scalar=naive)
+    writer = Writer(prelude, scalar=naive)
     sizes = tuple(s for s in kernel.sizes if s not in HOOK_SIZES)
     _bind(writer, kernel, tuple(parameters), sizes)
     writer.scope.variables[tile.name] = Variable("tile")

@@ -67,8 +67,8 @@ def _measured(isa: Isa, machine: Machine) -> Isa:
     return replace(isa, measured=machine)
 
 
-def prelude() -> str:
-    """The C prelude of a file that is compiled alone: ``vector.h``, which derives the vector width from the
-    compiler's flags.
+def vector_header() -> str:
+    """The text of ``vector.h``, which derives the vector width from the compiler's flags: the head of files
+    that are compiled alone.
     """
     return Path(__file__).with_name("vector.h").read_text(encoding="utf-8")

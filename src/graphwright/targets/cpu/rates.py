@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.targets.cpu.isa import Isa, prelude
+from graphwright.targets.cpu.isa import Isa, vector_header
 from graphwright.targets.cpu.toolchain import Toolchain, compile_shared
 
 _CHAINS: Final = 12
@@ -41,7 +41,7 @@ class Core:
 
     def __init__(self, isa: Isa, toolchain: Toolchain) -> None:
         """Compiles the measurement loops. Raises ToolchainError."""
-        text = f"{prelude()}\n{Path(__file__).with_name('rates.c').read_text(encoding='utf-8')}"
+        text = f"{vector_header()}\n{Path(__file__).with_name('rates.c').read_text(encoding='utf-8')}"
         self._isa = isa
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rates.so"

@@ -10,7 +10,7 @@ from pathlib import Path
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.records import dataclass
 from graphwright.support.escaping import c_comment, identifier
-from graphwright.targets.cpu.isa import Isa, prelude
+from graphwright.targets.cpu.isa import Isa, vector_header
 
 _DOUBLE = """\
 /* A double among the args, as double_bits put it there. */
@@ -27,7 +27,7 @@ SIGNATURE = "(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, 
 class CSource:
     """C11 code that defines functions with the kernel ABI; ``text`` begins at ``line`` of ``file``.
 
-    It is compiled after the prelude of the ISA, which includes ``stdint.h`` and ``string.h`` and defines
+    It is compiled after ``vector.h``, which includes ``stdint.h`` and ``string.h`` and defines
     vectors of ``VL`` floats (``vf``, ``vf_load``, ``vf_load_n``, ``vf_fma``, ...). It must be complete: it
     cannot include headers of its own.
     """
@@ -58,7 +58,7 @@ class CSource:
         head = (
             f"/* {c_comment(Path(self.file).name)}, after the code that all kernels for {isa.name} share */\n"
         )
-        return f'{head}{prelude()}\n{_DOUBLE}{exported}#line {self.line} "{self._shown}"\n{self.text}\n'
+        return f'{head}{vector_header()}\n{_DOUBLE}{exported}#line {self.line} "{self._shown}"\n{self.text}\n'
 
     def refused(self, error: ToolchainError) -> Diagnostic:
         """The compiler's message, located at the line of the user's file."""

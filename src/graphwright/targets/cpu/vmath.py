@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from graphwright.ir.types import F32
-from graphwright.targets.cpu.c.support import Support
+from graphwright.targets.cpu.c.prelude import Prelude
 from graphwright.targets.cpu.isa import Isa
 
 MAX_ULP: Final[dict[str, float]] = {
@@ -41,7 +41,7 @@ def vmath(isa: Isa, functions: Iterable[str], lanes: int | None = None) -> str:
     """C code that defines ``NAME_f32xL`` for each of ``functions``, which are names in :data:`MAX_ULP`; L is
     ``lanes``, by default the lanes of ``isa``.
     """
-    support = Support(isa)
+    prelude = Prelude(isa)
     for function in functions:
-        support.function(function, F32, lanes or isa.lanes)
-    return support.text(for_library=True)
+        prelude.function(function, F32, lanes or isa.lanes)
+    return prelude.text(for_library=True)

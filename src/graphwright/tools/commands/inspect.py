@@ -39,10 +39,10 @@ from graphwright.tools.feeds import input_sizes
 from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.gear_flags import GearFlags
 from graphwright.tools.models import ModelFlags, is_package
-from graphwright.tools.reports.facts import has_all_plugins, model_facts
 from graphwright.tools.reports.gear_table import show_gears
 from graphwright.tools.reports.host_program_table import show_host_program
 from graphwright.tools.reports.memory_tables import is_sized, show_footprint, show_memory
+from graphwright.tools.reports.model_facts import has_all_plugins, model_facts
 from graphwright.tools.reports.model_tables import (
     graph_of,
     show_dynamic,

@@ -16,7 +16,7 @@ from graphwright.ir.graph import Module
 from graphwright.package.package import Package
 from graphwright.records import dataclass
 from graphwright.support.message_text import did_you_mean, listed
-from graphwright.tools.reports.facts import sides
+from graphwright.tools.reports.model_facts import sides
 
 FORMAT: Final = 1
 

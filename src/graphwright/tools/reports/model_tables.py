@@ -21,7 +21,7 @@ from graphwright.support.source_names import sources_text
 from graphwright.support.units import bytes_text
 from graphwright.tools.console import say, table
 from graphwright.tools.flags import shown_path
-from graphwright.tools.reports.facts import (
+from graphwright.tools.reports.model_facts import (
     constraint_texts,
     guard_texts,
     has_all_plugins,

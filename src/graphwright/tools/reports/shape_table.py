@@ -19,7 +19,7 @@ from graphwright.passes.dynamic_sizes import open_inputs
 from graphwright.records import dataclass
 from graphwright.support.message_text import counted
 from graphwright.tools.console import note, say, table
-from graphwright.tools.reports.facts import constraint_texts, guard_texts, size_spans
+from graphwright.tools.reports.model_facts import constraint_texts, guard_texts, size_spans
 
 MOST_ROWS: Final = 12
 _CHECKS: Final = (Code.CHECK_EQ, Code.CHECK_LE)

@@ -47,7 +47,7 @@ class Accumulations(Values):
             dtype = statement.buffer.dtype
             start = self.splat(Value(literal(identity(statement.combiner, dtype), dtype), dtype), count)
             names = [self.fresh(statement.buffer.name) for _ in range(unroll)]
-            vector = self.support.vector(lane_dtype(dtype), count)
+            vector = self.prelude.vector(lane_dtype(dtype), count)
             self.line(f"{vector} {', '.join(f'{n} = {start}' for n in names)};")
             found[id(statement)] = Partial(statement, tuple(names))
         return found
@@ -58,9 +58,9 @@ class Accumulations(Values):
             statement, names = partial.statement, list(partial.names)
             dtype, combiner = lane_dtype(statement.buffer.dtype), _of_lanes(statement)
             while len(names) > 1:
-                pair = self.support.combine(combiner, dtype, count, names[-2], names[-1])
+                pair = self.prelude.combine(combiner, dtype, count, names[-2], names[-1])
                 names[-2:] = [f"({pair})" if len(names) > 2 else pair]
-            total = f"{self.support.reduce(combiner, dtype, count)}({names[0]})"
+            total = f"{self.prelude.reduce(combiner, dtype, count)}({names[0]})"
             if statement.buffer.dtype == BOOL:
                 total = f"({total} & 1)"
             self.combine_scalar(replace(statement, mask=None), Value(total, statement.buffer.dtype))
@@ -75,7 +75,7 @@ class Accumulations(Values):
         if mask is not None:
             live = self.value(mask)
             taken = live.text if live.vector else self.splat(live, self.count)
-            text = self.support.call("select", lane_dtype(value.dtype), self.count, taken, text, name)
+            text = self.prelude.call("select", lane_dtype(value.dtype), self.count, taken, text, name)
         self.line(f"{name} = {text};")
 
     def accumulate(self, statement: Accumulate) -> None:
@@ -89,17 +89,17 @@ class Accumulations(Values):
         lane = lane_dtype(buffer.dtype)
         if variable.private:
             name = self.element(variable, statement.index, buffer)
-            total = self.support.combine(combiner, lane, self.count, name, operand(self.vectorized(value)))
+            total = self.prelude.combine(combiner, lane, self.count, name, operand(self.vectorized(value)))
             total = self.storage.round(buffer.dtype, self.count, total)
             self.assign(name, variable, Value(total, buffer.dtype, vector=True), statement.mask)
             return
         partial = self.scope.partials.get(id(statement))
         if partial is not None:
             part = operand(self.only_live(statement, value))
-            self.line(f"{partial} = {self.support.combine(combiner, lane, self.count, partial, part)};")
+            self.line(f"{partial} = {self.prelude.combine(combiner, lane, self.count, partial, part)};")
             return
         if variable.value or self.access_uniform(statement):
-            total = f"{self.support.reduce(combiner, lane, self.count)}({self.only_live(statement, value)})"
+            total = f"{self.prelude.reduce(combiner, lane, self.count)}({self.only_live(statement, value)})"
             self.combine_scalar(replace(statement, mask=None), Value(total, buffer.dtype))
             return
         self.accumulate_lanes(statement, value)
@@ -119,7 +119,7 @@ class Accumulations(Values):
         if live is None:
             return text
         start = self.splat(Value(literal(identity(statement.combiner, dtype), dtype), dtype), self.count)
-        return self.support.call("select", lane_dtype(dtype), self.count, live, text, start)
+        return self.prelude.call("select", lane_dtype(dtype), self.count, live, text, start)
 
     def accumulate_lanes(self, statement: Accumulate, value: Value) -> None:
         """Emits the accumulation of each lane into its own element."""
@@ -128,17 +128,17 @@ class Accumulations(Values):
         if at.step == "1" and not at.table:
             stored = self.move("load", at, stored_dtype(buffer.dtype), live)
             old = self.storage.widen(buffer.dtype, self.count, stored)
-            total = self.support.combine(
+            total = self.prelude.combine(
                 _of_lanes(statement), lane, self.count, operand(old), operand(self.vectorized(value))
             )
             total = self.storage.narrow(buffer.dtype, self.count, f"({total})")
             self.line(self.move("store", at, stored_dtype(buffer.dtype), live, total) + ";")
             return
         added = self.fresh("added")
-        self.line(f"const {self.support.vector(lane, self.count)} {added} = {self.vectorized(value)};")
+        self.line(f"const {self.prelude.vector(lane, self.count)} {added} = {self.vectorized(value)};")
         mask = self.fresh("live")
         if live is not None:
-            self.line(f"const {self.support.mask(self.count)} {mask} = {live};")
+            self.line(f"const {self.prelude.mask(self.count)} {mask} = {live};")
         with self.block(f"for (int i_ = 0; i_ < {self.count}; ++i_)"):
             if live is not None:
                 self.line(f"if (!{mask}[i_])")

@@ -48,7 +48,7 @@ class Arithmetic(Conversions):
         if function in _BY_NUMBER and own == F32 and vector and not operands[1].vector:
             a, b = operands
             return Value(
-                self.support.call(_BY_NUMBER[function], F32, self.count, a.text, b.text), own, vector
+                self.prelude.call(_BY_NUMBER[function], F32, self.count, a.text, b.text), own, vector
             )
         texts = tuple(operand(self.vectorized(o) if vector else o.text) for o in operands)
         if own == BOOL:
@@ -69,8 +69,8 @@ class Arithmetic(Conversions):
             is_promoted = dtype.is_integer and dtype.bits < 32 and not vector  # to int, by C
             return f"(({C_TYPES[dtype.name]}){text})" if is_promoted else text
         if vector:
-            return self.support.call(function, dtype, self.count, *texts)
-        return f"{self.support.scalar(function, dtype)}({', '.join(texts)})"
+            return self.prelude.call(function, dtype, self.count, *texts)
+        return f"{self.prelude.scalar(function, dtype)}({', '.join(texts)})"
 
     def select(self, operands: tuple[Value, ...], vector: bool) -> Value:
         """``yes`` where the condition holds, else ``no``."""
@@ -83,7 +83,7 @@ class Arithmetic(Conversions):
             )
         texts = (condition.text, self.vectorized(yes), self.vectorized(no))
         return Value(
-            self.support.call("select", lane_dtype(yes.dtype), self.count, *texts), yes.dtype, vector=True
+            self.prelude.call("select", lane_dtype(yes.dtype), self.count, *texts), yes.dtype, vector=True
         )
 
     def logic(self, function: str, texts: tuple[str, ...], vector: bool) -> str:
@@ -103,11 +103,11 @@ class Arithmetic(Conversions):
         if not dtype.is_float:
             return Value("0", BOOL)
         if vector:
-            size = self.support.call("abs", dtype, self.count, text)
-            limit = self.support.call("splat", dtype, self.count, literal(float("inf"), dtype))
+            size = self.prelude.call("abs", dtype, self.count, text)
+            limit = self.prelude.call("splat", dtype, self.count, literal(float("inf"), dtype))
             found = f"({text} != {text})" if function == "isnan" else f"({size} == {limit})"
             return Value(self.as_mask(found, dtype), BOOL, vector=True)
-        size = f"{self.support.scalar('abs', dtype)}({text})"
+        size = f"{self.prelude.scalar('abs', dtype)}({text})"
         found = (
             f"({text} != {text})" if function == "isnan" else f"({size} == {literal(float('inf'), dtype)})"
         )

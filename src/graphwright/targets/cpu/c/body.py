@@ -133,7 +133,7 @@ class Writer(Loops):
             kept = self.fresh(buffer.name)
             self.line(f"{kept} = {stored};")
             move = self.move("store", at, dtype, None, kept)
-            self.late_stores.append((f"{self.support.vector(dtype, self.count)} {kept};", f"{move};"))
+            self.late_stores.append((f"{self.prelude.vector(dtype, self.count)} {kept};", f"{move};"))
             return
         self.line(self.move("store", at, dtype, live, stored) + ";")
 
@@ -147,7 +147,7 @@ class Writer(Loops):
         dtype = call.out.buffer.dtype
         if dtype not in (F32, F64, I32, U32, I64, U64):
             raise ToolchainError(Diagnostic("emit-microkernel", f"no matmul of {dtype}"))
-        helper = matmul_helper(self.support, dtype)
+        helper = matmul_helper(self.prelude, dtype)
         out, left, right = (self.tile(t) for t in (call.out, a, b))
         sizes = ", ".join(self.dim(d) for d in (*out.sizes, left.sizes[1]))
         self.line(f"{helper}({out.text}, {left.text}, {right.text}, {sizes});")

@@ -15,7 +15,7 @@ class Conversions(Lines):
     def splat(self, value: Value, count: int) -> str:
         """A vector of ``count`` lanes that all hold one value."""
         text = f"-{operand(value.text)}" if value.dtype == BOOL else value.text
-        return self.support.call("splat", lane_dtype(value.dtype), count, text)
+        return self.prelude.call("splat", lane_dtype(value.dtype), count, text)
 
     def vectorized(self, value: Value) -> str:
         """``value`` as a vector; a scalar is broadcast."""
@@ -69,7 +69,7 @@ class Conversions(Lines):
             helper = self.storage.scalar_bits(source, target)
             return Value(self.widen_scalar(dtype, f"{helper}({self.stored_scalar(value)})"), dtype)
         stored = self.storage.narrow(value.dtype, self.count, value.text)
-        bits = f"(({self.support.vector(stored_dtype(dtype), self.count)}){operand(stored)})"
+        bits = f"(({self.prelude.vector(stored_dtype(dtype), self.count)}){operand(stored)})"
         return Value(self.storage.widen(dtype, self.count, bits), dtype, vector=True)
 
     def cast_scalar(self, text: str, source: DType, target: DType) -> str:
@@ -82,7 +82,7 @@ class Conversions(Lines):
         """A vector converted to another dtype, with the same number of lanes."""
         if target == BOOL:
             return self.as_mask(f"({text} != 0)", source)
-        final, lanes = self.support.vector(target, self.count), self.support.vector(I32, self.count)
+        final, lanes = self.prelude.vector(target, self.count), self.prelude.vector(I32, self.count)
         if source == BOOL:
             text, source = f"(-{operand(text)})", I32
         if source.is_integer and source.bits < 32 <= target.bits:
@@ -95,14 +95,14 @@ class Conversions(Lines):
         if source == target:
             return text
         if source.is_float and target in (U32, U64):
-            text = f"__builtin_convertvector({text}, {self.support.vector(I64, self.count)})"
+            text = f"__builtin_convertvector({text}, {self.prelude.vector(I64, self.count)})"
         return f"__builtin_convertvector({text}, {final})"
 
     def as_mask(self, comparison: str, dtype: DType) -> str:
         """A comparison of vectors as a mask of i32 lanes."""
         if dtype.bits == 32:
             return comparison
-        return f"__builtin_convertvector({comparison}, {self.support.mask(self.count)})"
+        return f"__builtin_convertvector({comparison}, {self.prelude.mask(self.count)})"
 
 
 def _through(source: DType, target: DType) -> str:

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from graphwright.ir.symbols import Dim
 from graphwright.targets.cpu.c.dims import dim_text, factor_text
 from graphwright.targets.cpu.c.dtypes import C_TYPES, lane_dtype
+from graphwright.targets.cpu.c.prelude import Prelude
 from graphwright.targets.cpu.c.scope import Lanes, Scope, Value
 from graphwright.targets.cpu.c.storage import Storage
-from graphwright.targets.cpu.c.support import Support
 
 
 class Lines:
@@ -20,8 +20,8 @@ class Lines:
     ``scalar`` emits no vectors at all, for a naive version to compare with.
     """
 
-    def __init__(self, support: Support, scalar: bool = False) -> None:
-        self.support, self.storage = support, Storage(support)
+    def __init__(self, prelude: Prelude, scalar: bool = False) -> None:
+        self.prelude, self.storage = prelude, Storage(prelude)
         self.scalar = scalar
         self.lines: list[str] = []
         self.depth = 1
@@ -54,17 +54,17 @@ class Lines:
 
     def dim(self, dim: Dim) -> str:
         """A size or an index as a C expression of type int64_t."""
-        return self.support.dim(dim_text(dim, self.scope.names))
+        return self.prelude.dim(dim_text(dim, self.scope.names))
 
     def factor(self, dim: Dim) -> str:
         """The same, as an operand of a C operator."""
-        return self.support.dim(factor_text(dim, self.scope.names))
+        return self.prelude.dim(factor_text(dim, self.scope.names))
 
     def value_type(self, value: Value) -> str:
         """The C type of a variable that holds ``value``."""
         lane = lane_dtype(value.dtype)
         if value.vector:
-            return self.support.vector(lane, self.count)
+            return self.prelude.vector(lane, self.count)
         return C_TYPES[lane.name]
 
     @property

@@ -64,7 +64,7 @@ class Loops(Accumulations):
 
     def copies(self, loop: Loop) -> int:
         """The number of copies of the body per step of ``loop``."""
-        return unrolling(loop, self.private_names(loop), self.support.isa.chains)
+        return unrolling(loop, self.private_names(loop), self.prelude.isa.chains)
 
     def is_row_of_vectors(self, loop: Loop) -> bool:
         """Whether each iteration of ``loop`` computes one whole vector."""
@@ -113,7 +113,7 @@ class Loops(Accumulations):
 
     def vector_loop(self, loop: Loop, first: str = "0", last: str | None = None) -> None:
         """Emits steps of whole vectors, then one step with the lanes beyond the end masked off."""
-        count = lanes_of(loop, self.support.isa.vector_bytes)
+        count = lanes_of(loop, self.prelude.isa.vector_bytes)
         axis, end = c_name(loop.axis), self.factor(loop.extent) if last is None else last
         known = loop.extent if last is None and isinstance(loop.extent, int) else None
         if known == 0:
@@ -192,11 +192,11 @@ class Loops(Accumulations):
         """
         count, step = self.fresh("count"), self.fresh("k")
         kept = {name: self.fresh(name) for part in parts for name in part.keeps}
-        at_most = self.support.dim(f"dim_min({steps}, {BLOCK})")
+        at_most = self.prelude.dim(f"dim_min({steps}, {BLOCK})")
         advance = count if width == 1 else f"{width} * {count}"
         with self.block(f"for (int64_t {count}; ({count} = {at_most}) > 0; {axis} += {advance})"):
             for array in kept.values():
-                self.line(f"{self.support.vector(F32, self.count)} {array}[{BLOCK}];")
+                self.line(f"{self.prelude.vector(F32, self.count)} {array}[{BLOCK}];")
             self.line(f"int64_t {step};")
             for part in parts:
                 self.line(f"{step} = 0;")
@@ -227,8 +227,8 @@ class Loops(Accumulations):
         live = f"{end} - {axis}" if known is None else str(known % count)
         guard = f"if ({axis} < {end})" if known is None else ""
         with self.block(guard):
-            first = self.support.call("first", lane_dtype(BOOL), count, live)
-            self.line(f"const {self.support.mask(count)} {tail} = {first};")
+            first = self.prelude.call("first", lane_dtype(BOOL), count, live)
+            self.line(f"const {self.prelude.mask(count)} {tail} = {first};")
             self.one_step(steps, axis, tail=tail)
 
     def one_step(self, steps: VectorSteps, position: str, copy: int = 0, tail: str | None = None) -> None:

@@ -13,7 +13,7 @@ from graphwright.ir.symbols import Dim, SymbolError, evaluate, minimum, product
 from graphwright.targets.cpu.c.dims import dim_text, strides_of
 from graphwright.targets.cpu.c.dtypes import C_TYPES
 from graphwright.targets.cpu.c.extent import FIRST, TILE
-from graphwright.targets.cpu.c.support import Support
+from graphwright.targets.cpu.c.prelude import Prelude
 
 _FLOATING: Final = {"f32": "FLOAT", "f64": "FLOAT", "f16": "HALF", "bf16": "BRAIN"}
 _TILE_ROWS: Final = 8
@@ -180,17 +180,17 @@ def main_text(
     launches: Sequence[tuple[Kernel, Dim, Dim]],
     hooks: Sequence[Kernel],
     naive: Sequence[str],
-    support: Support,
+    prelude: Prelude,
 ) -> str:
     """The program for kernels with their grids and scratch, and for epilogues; ``naive`` are the scalar
     versions of all, ``naive_NAME``.
     """
-    runs = [_run(kernel, grid, scratch, support) for kernel, grid, scratch in launches]
-    runs += [_run_hook(hook, support) for hook in hooks]
+    runs = [_run(kernel, grid, scratch, prelude) for kernel, grid, scratch in launches]
+    runs += [_run_hook(hook, prelude) for hook in hooks]
     size = min((_usual_size(kernel) for kernel, _, _ in launches), default=_MOST_SIZE)
     text = _TEMPLATE.replace("@NAIVE@", "\n".join(naive)).replace("@SIZE@", str(size))
-    missing = " || ".join(f'!__builtin_cpu_supports("{feature}")' for feature in support.isa.features)
-    text = text.replace("@MISSING@", missing).replace("@ISA@", f"x86-64-{support.isa.name}")
+    missing = " || ".join(f'!__builtin_cpu_supports("{feature}")' for feature in prelude.isa.features)
+    text = text.replace("@MISSING@", missing).replace("@ISA@", f"x86-64-{prelude.isa.name}")
     return text.replace("@RUNS@", "\n".join(runs))
 
 
@@ -220,7 +220,7 @@ def _span(buffer: Buffer) -> Dim:
     return span
 
 
-def _run_hook(hook: Kernel, support: Support) -> str:
+def _run_hook(hook: Kernel, prelude: Prelude) -> str:
     names = {size: f"size_{i}_" for i, size in enumerate(s for s in hook.sizes if s not in HOOK_SIZES)}
     rows, columns = _tile(hook)
     text = _RUN_HOOK.format(
@@ -233,7 +233,7 @@ def _run_hook(hook: Kernel, support: Support) -> str:
         operands=len(hook.parameters) - 1,
         **_types(hook),
     )
-    support.dim(text)
+    prelude.dim(text)
     return text.replace("@SIZES@", _arguments(names, hook.scalars))
 
 
@@ -259,7 +259,7 @@ def _kind(buffer: Buffer) -> str:
     return _FLOATING.get(buffer.dtype.name, "NO_FLOAT")
 
 
-def _run(kernel: Kernel, grid: Dim, scratch: Dim, support: Support) -> str:
+def _run(kernel: Kernel, grid: Dim, scratch: Dim, prelude: Prelude) -> str:
     names = {size: f"size_{i}_" for i, size in enumerate(kernel.sizes)}
     text = _RUN.format(
         name=kernel.name,
@@ -269,7 +269,7 @@ def _run(kernel: Kernel, grid: Dim, scratch: Dim, support: Support) -> str:
         first=FIRST,
         **_types(kernel),
     )
-    support.dim(text)
+    prelude.dim(text)
     return text.replace("@SIZES@", _arguments(names, kernel.scalars))
 
 

@@ -11,24 +11,24 @@ from collections.abc import Sequence
 
 from graphwright.ir.types import DType
 from graphwright.targets.cpu.c.dtypes import C_TYPES
-from graphwright.targets.cpu.c.support import Support
+from graphwright.targets.cpu.c.prelude import Prelude
 
 _DEPTH = 128
 """Rows of ``b`` per panel: two vectors each, 16 KiB at most."""
 
 
-def matmul_helper(support: Support, dtype: DType) -> str:
+def matmul_helper(prelude: Prelude, dtype: DType) -> str:
     """The name of ``void f(out, row stride, column stride, a, .., .., b, .., .., rows, columns, depth)``."""
-    lanes = support.isa.vector_bytes // dtype.bytes
+    lanes = prelude.isa.vector_bytes // dtype.bytes
     name = f"matmul_{dtype}"
-    if name in support.defined:
+    if name in prelude.defined:
         return name
     for helper in ("load", "store", "splat"):
-        support.function(helper, dtype, lanes)
-    heights = (12, 4, 1) if support.isa.vector_bytes == 64 else (4, 1)
-    vector, element = support.vector(dtype, lanes), C_TYPES[dtype.name]
+        prelude.function(helper, dtype, lanes)
+    heights = (12, 4, 1) if prelude.isa.vector_bytes == 64 else (4, 1)
+    vector, element = prelude.vector(dtype, lanes), C_TYPES[dtype.name]
     blocks = "\n".join(_block(vector, element, f"{dtype}x{lanes}", height, lanes) for height in heights)
-    return support.define(name, f"{blocks.replace('MATMUL', name)}\n{_loops(name, element, lanes, heights)}")
+    return prelude.define(name, f"{blocks.replace('MATMUL', name)}\n{_loops(name, element, lanes, heights)}")
 
 
 def _loops(name: str, element: str, lanes: int, heights: Sequence[int]) -> str:

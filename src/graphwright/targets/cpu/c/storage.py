@@ -12,7 +12,7 @@ from typing import Final
 from graphwright.ir.types import BOOL, I32, U8, U32, DType
 from graphwright.targets.cpu.c.dtypes import C_TYPES, stored_dtype
 from graphwright.targets.cpu.c.helpers.small_dtypes import SMALL_HELPERS
-from graphwright.targets.cpu.c.support import Support
+from graphwright.targets.cpu.c.prelude import Prelude
 
 HALF_HELPERS: Final = {
     "widen_f16": """\
@@ -69,8 +69,8 @@ LOW_BYTES_V3: Final = "\\n\\tvpackuswb %0, %0, %0"
 class Storage:
     """Converts between stored elements and values, as C expressions."""
 
-    def __init__(self, support: Support) -> None:
-        self.support = support
+    def __init__(self, prelude: Prelude) -> None:
+        self.prelude = prelude
 
     def widen(self, dtype: DType, lanes: int, stored: str) -> str:
         """A vector of values from a vector of stored elements."""
@@ -86,24 +86,24 @@ class Storage:
 
     def spread(self, dtype: DType, lanes: int, stored: str) -> str:
         """A vector of 8- or 16-bit integers widened to i32."""
-        if 4 * lanes != self.support.isa.vector_bytes:
-            return f"__builtin_convertvector({stored}, {self.support.vector(I32, lanes)})"
+        if 4 * lanes != self.prelude.isa.vector_bytes:
+            return f"__builtin_convertvector({stored}, {self.prelude.vector(I32, lanes)})"
         extension = f"{'z' if dtype.kind == 'uint' else 's'}x{'b' if dtype.bits == 8 else 'w'}d"
         template = SPREAD.replace("EXTENSION", extension)
         return f"{self.define(f'spread_{dtype}', template, dtype, I32, lanes)}({stored})"
 
     def gather_low(self, dtype: DType, lanes: int, value: str) -> str:
         """The low 8 or 16 bits of 32-bit lanes."""
-        if 4 * lanes != self.support.isa.vector_bytes:
-            return f"__builtin_convertvector({value}, {self.support.vector(dtype, lanes)})"
+        if 4 * lanes != self.prelude.isa.vector_bytes:
+            return f"__builtin_convertvector({value}, {self.prelude.vector(dtype, lanes)})"
         is_byte = dtype.bits == 8
-        if self.support.isa.vector_bytes == 64:
+        if self.prelude.isa.vector_bytes == 64:
             template = LOW_V4.replace("KIND", "b" if is_byte else "w")
         else:
             template = LOW_V3.replace("MASK", "0xff" if is_byte else "0xffff")
             template = template.replace("BYTES", LOW_BYTES_V3 if is_byte else "")
         name = self.define(f"low_{dtype}", template, dtype, I32, lanes)
-        return f"{name}(({self.support.mask(lanes)}){value})"
+        return f"{name}(({self.prelude.mask(lanes)}){value})"
 
     def round(self, dtype: DType, lanes: int, value: str) -> str:
         """Values rounded to the precision of ``dtype``."""
@@ -115,7 +115,7 @@ class Storage:
         """The name of a function that reinterprets the bits of one stored element as another dtype."""
         name, from_type, to_type = f"bits_{source}_{target}", C_TYPES[source.name], C_TYPES[target.name]
         body = f"    {to_type} y;\n    __builtin_memcpy(&y, &x, sizeof y);\n    return y;\n"
-        return self.support.define(name, f"GW_INLINE {to_type} {name}({from_type} x) {{\n{body}}}")
+        return self.prelude.define(name, f"GW_INLINE {to_type} {name}({from_type} x) {{\n{body}}}")
 
     def scalar_converted(self, direction: str, dtype: DType, value: str) -> str:
         """One element converted from memory to the type in which it is computed (``widen``), or back
@@ -125,8 +125,8 @@ class Storage:
         vector = self._helper(direction, dtype, 8)
         stored, value_type = stored_dtype(dtype), dtype.computed
         source, target = (stored, value_type) if direction == "widen" else (value_type, stored)
-        target_vector, splat = self.support.vector(target, 8), self.support.call("splat", source, 8, "x")
-        self.support.define(
+        target_vector, splat = self.prelude.vector(target, 8), self.prelude.call("splat", source, 8, "x")
+        self.prelude.define(
             name,
             f"GW_INLINE {C_TYPES[target.name]} {name}({C_TYPES[source.name]} x) {{\n"
             f"    const {target_vector} y = {vector}({splat});\n    return y[0];\n}}",
@@ -152,20 +152,20 @@ class Storage:
         :meth:`gather_low` for bytes.
         """
         name = f"{stem}x{lanes}"
-        if name in self.support.defined:
+        if name in self.prelude.defined:
             return name
         count = max(lanes, 16 // stored.bytes)
         words: dict[str, Callable[[], str]] = {
-            "H": lambda: self.support.vector(stored, lanes),
-            "F": lambda: self.support.vector(value, lanes),
-            "W": lambda: self.support.vector(stored, count),
+            "H": lambda: self.prelude.vector(stored, lanes),
+            "F": lambda: self.prelude.vector(value, lanes),
+            "W": lambda: self.prelude.vector(stored, count),
             "LOW": lambda: ", ".join(str(i) if i < lanes else "-1" for i in range(count)),
             "FIRST": lambda: ", ".join(map(str, range(lanes))),
-            "I": lambda: self.support.mask(lanes),
-            "U": lambda: self.support.vector(U32, lanes),
-            "REG": lambda: "v" if self.support.isa.vector_bytes == 64 else "x",
+            "I": lambda: self.prelude.mask(lanes),
+            "U": lambda: self.prelude.vector(U32, lanes),
+            "REG": lambda: "v" if self.prelude.isa.vector_bytes == 64 else "x",
             "SPREAD(x)": lambda: self.spread(U8, lanes, "x"),
             "LOWEST(code)": lambda: self.gather_low(U8, lanes, "code"),
         }
         text = re.sub(r"@([A-Z]+(?:\(\w+\))?)", lambda m: words[m[1]](), template)
-        return self.support.define(name, text.replace("NAME", name))
+        return self.prelude.define(name, text.replace("NAME", name))

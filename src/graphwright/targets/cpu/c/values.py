@@ -109,7 +109,7 @@ class Values(Arithmetic):
         value = self.storage.widen(buffer.dtype, self.count, stored)
         if load.mask is not None and live is not None and load.other != 0:
             other = self.splat(Value(literal(load.other, buffer.dtype), buffer.dtype), self.count)
-            value = self.support.call("select", lane_dtype(buffer.dtype), self.count, live, value, other)
+            value = self.prelude.call("select", lane_dtype(buffer.dtype), self.count, live, value, other)
         return Value(value, buffer.dtype, vector=True)
 
     def move(self, verb: str, at: Access, dtype: DType, mask: str | None, value: str | None = None) -> str:
@@ -128,7 +128,7 @@ class Values(Arithmetic):
         if mask is not None:
             name += "_mask"
             operands.append(mask)
-        return self.support.call(name, dtype, self.count, *operands)
+        return self.prelude.call(name, dtype, self.count, *operands)
 
     def element(self, variable: Variable, index: tuple[Index, ...], buffer: Buffer) -> str:
         """An element of a buffer that is held in variables: a variable, or an array with one vector per
@@ -206,10 +206,10 @@ class Values(Arithmetic):
         affine = affine_in(index, self.lanes.axis)
         if affine is None:
             table = self.table(index, [])
-            return Value(self.support.call("load", I64, self.count, table), I64, vector=True)
-        iota = self.support.call("iota", I64, self.count)
+            return Value(self.prelude.call("load", I64, self.count, table), I64, vector=True)
+        iota = self.prelude.call("iota", I64, self.count)
         step = "" if affine.step == 1 else f" * {self.factor(affine.step)}"
-        start = self.support.call("splat", I64, self.count, self.dim(index))
+        start = self.prelude.call("splat", I64, self.count, self.dim(index))
         return Value(f"({start} + {iota}{step})", I64, vector=True)
 
     def compare_positions(self, value: Apply) -> Value | None:
@@ -225,10 +225,10 @@ class Values(Arithmetic):
         if affine.step == 0:
             return Value(f"({self.dim(left)} {COMPARISONS[value.function]} {self.dim(right)})", BOOL)
         far = 1 << 24
-        start = self.support.dim(f"dim_max(-{far}, dim_min({far}, {self.dim(difference)}))")
-        splat = self.support.call("splat", lane_dtype(BOOL), self.count, f"(int32_t){start}")
-        iota = self.support.call("iota", lane_dtype(BOOL), self.count)
-        zero = f"({self.support.mask(self.count)}){{0}}"
+        start = self.prelude.dim(f"dim_max(-{far}, dim_min({far}, {self.dim(difference)}))")
+        splat = self.prelude.call("splat", lane_dtype(BOOL), self.count, f"(int32_t){start}")
+        iota = self.prelude.call("iota", lane_dtype(BOOL), self.count)
+        zero = f"({self.prelude.mask(self.count)}){{0}}"
         return Value(
             f"({zero} {COMPARISONS[value.function]} {splat} + {iota} * {operand(str(affine.step))})",
             BOOL,
@@ -249,7 +249,7 @@ class Values(Arithmetic):
             return self.value(value)
         found, name, dtype = self.value_to_store(inner), self.fresh("stored"), stored_dtype(inner.dtype)
         if found.vector:
-            kind, text = self.support.vector(dtype, self.count), self.stored_vector(found, inner.dtype)
+            kind, text = self.prelude.vector(dtype, self.count), self.stored_vector(found, inner.dtype)
             widened = self.storage.widen(inner.dtype, self.count, name)
         else:
             kind, text = C_TYPES[dtype.name], self.stored_scalar(found)
@@ -270,7 +270,7 @@ class Values(Arithmetic):
                 found = [self.value(each) for each in operands]
                 if found[0].vector:
                     texts = map(self.vectorized, found)
-                    integers = self.support.call("quantize_to_integers", F32, self.count, *texts)
+                    integers = self.prelude.call("quantize_to_integers", F32, self.count, *texts)
                     return self.converted(Value(integers, I32, vector=True), value.dtype)
         return self.converted(self.value(value.operand), value.dtype)
 

@@ -1,1 +1,1 @@
-"""C text of helper functions; :class:`..support.Support` defines those that are used."""
+"""C text of helper functions; :class:`..prelude.Prelude` defines those that are used."""

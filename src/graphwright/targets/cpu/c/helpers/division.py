@@ -87,4 +87,4 @@ GW_INLINE @I NAME(@I a, @I b) { /* integers below 2^51: added to 1.5 * 2^52 they
     return (@I)(@trunc@(x / y) + 6755399441055744.0) - bits;
 }""",
 }
-"""C templates, in the notation of :meth:`~graphwright.targets.cpu.c.support.Support.expand`."""
+"""C templates, in the notation of :meth:`~graphwright.targets.cpu.c.prelude.Prelude.expand`."""

@@ -61,4 +61,4 @@ GW_INLINE @V NAME(@V x) {
     return @choose@(x < 0.0, e, @splat@(1.0)) / (1.0 + e);
 }""",
 }
-"""C templates by function, in the notation of :meth:`~graphwright.targets.cpu.c.support.Support.expand`."""
+"""C templates by function, in the notation of :meth:`~graphwright.targets.cpu.c.prelude.Prelude.expand`."""

@@ -171,6 +171,6 @@ GW_INLINE @V NAME(@V x) {
     "sin": _CIRCULAR.replace("DOUBLE", "sin").replace("QUARTER", "").replace("KEEP", _KEEP_ZERO),
     "cos": _CIRCULAR.replace("DOUBLE", "cos").replace("QUARTER", " + 1").replace("KEEP", ""),
 }
-"""C templates by function (notation of :meth:`Support.expand`). For the largest errors
+"""C templates by function (notation of :meth:`Prelude.expand`). For the largest errors
 see ``vmath.MAX_ULP``.
 """

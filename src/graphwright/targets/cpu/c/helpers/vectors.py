@@ -1,4 +1,4 @@
-"""Vector helpers as templates, in the notation of :meth:`..support.Support.expand`."""
+"""Vector helpers as templates, in the notation of :meth:`..prelude.Prelude.expand`."""
 
 from __future__ import annotations
 

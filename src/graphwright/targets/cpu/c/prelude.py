@@ -1,5 +1,5 @@
-"""The types and helper functions of a translation unit, each defined when it is first used. The type of a
-vector of 16 f32 is ``f32x16``.
+"""The prelude of a translation unit: its types and helper functions, each defined when it is first used. The
+type of a vector of 16 f32 is ``f32x16``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SCHEDULED: Final = [
 ]
 """GCC options for 32 registers, and for 16, where scheduling must also limit register pressure."""
 
-_PRELUDE: Final = """\
+_HEAD: Final = """\
 #include <stdint.h>
 
 #define GW_EXPORT __attribute__((visibility("default")))
@@ -40,7 +40,7 @@ _PRELUDE: Final = """\
 """
 
 
-class Support:
+class Prelude:
     """The helper functions and types that a translation unit has used so far, in order of definition."""
 
     def __init__(self, isa: Isa) -> None:
@@ -48,12 +48,12 @@ class Support:
         self.defined: dict[str, str] = {}
 
     def text(self, for_library: bool = False) -> str:
-        """The prelude and all definitions used; ``for_library`` if they are included in handwritten C, which
+        """The text of the prelude; ``for_library`` if they are included in handwritten C, which
         is tuned to the number of registers.
         """
         narrow = self.isa.vector_bytes < 64
         scheduled = "" if narrow and for_library else _SCHEDULED[narrow]
-        return scheduled + _PRELUDE + "\n" + "\n".join(text for text in self.defined.values() if text) + "\n"
+        return scheduled + _HEAD + "\n" + "\n".join(text for text in self.defined.values() if text) + "\n"
 
     def define(self, name: str, text: str) -> str:
         """Adds the definition ``text`` of ``name``, once; returns ``name``."""

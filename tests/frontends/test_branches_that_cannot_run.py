@@ -74,3 +74,19 @@ def test_other_faults_of_a_branch_are_errors() -> None:
     unknown = helper.make_node("NoSuchOp", ["t"], ["u"])
     with pytest.raises(gw.ModelError, match="NoSuchOp"):
         gw.compile(choice([RESHAPE, unknown], [NEG]))
+
+
+def test_branches_that_a_function_receives_as_attributes_read_values_of_the_caller() -> None:
+    """The same branch, once as an attribute of the call, and once in place."""
+    call = choice([RESHAPE], [NEG])
+    (node,) = call.graph.node
+    inner = helper.make_node("If", ["c"], ["y"])
+    for attribute in node.attribute:
+        reference = inner.attribute.add(name=attribute.name, type=onnx.AttributeProto.GRAPH)
+        reference.ref_attr_name = attribute.name
+    opset = [helper.make_opsetid("", 17)]
+    names = [attribute.name for attribute in node.attribute]
+    call.functions.append(helper.make_function("own", "Choose", ["c"], ["y"], [inner], opset, names))
+    call.opset_import.append(helper.make_opsetid("own", 1))
+    node.op_type, node.domain = "Choose", "own"
+    np.testing.assert_array_equal(gw.compile(call)(np.array(False), X)[0], -X)

@@ -16,7 +16,7 @@ from graphwright.frontends.onnx.foreign import ForeignNodes
 from graphwright.frontends.onnx.metadata import note_modules, read_hint
 from graphwright.frontends.onnx.node_reader import NodeReader
 from graphwright.frontends.onnx.order import in_order
-from graphwright.frontends.onnx.scope import POISON, Scope
+from graphwright.frontends.onnx.scope import POISON, Attribute, Scope
 from graphwright.frontends.onnx.types import Dims, tensor_type
 from graphwright.ir.build import Builder
 from graphwright.ir.builtin.fail import failing_region
@@ -131,9 +131,7 @@ class GraphReader:
         builder.graph.set_outputs(outputs, [text(n) for n in names])
         return builder.graph, list(scope.captured)
 
-    def read_branches(
-        self, protos: Mapping[str, onnx.GraphProto], outer: Scope
-    ) -> list[tuple[Graph, list[Value]]]:
+    def read_branches(self, branches: Mapping[str, Attribute]) -> list[tuple[Graph, list[Value]]]:
         """Reads subgraphs of which one runs, as :meth:`read_region` does.
 
         A branch that cannot run with these sizes becomes a region that fails, with a warning; if none can
@@ -141,10 +139,10 @@ class GraphReader:
         """
         found: dict[str, tuple[Graph, list[Value]]] = {}
         failed: dict[str, list[Diagnostic]] = {}
-        for name, proto in protos.items():
+        for name, branch in branches.items():
             known, incomplete = len(self.report.diagnostics), self.incomplete
             try:
-                found[name] = self.read_region(proto, outer, name)
+                found[name] = self.read_region(branch.proto.g, branch.scope, name)
             except Poisoned:
                 failed[name] = self.report.diagnostics[known:]
                 if self.incomplete != incomplete or {f.code for f in failed[name]} != {InferError.code}:
@@ -157,7 +155,7 @@ class GraphReader:
             found[name] = failing_region(Graph(name), types, faults[0]), []
             log.warn("%s: the branch %s fails if it is taken: %s", faults[0].where, name, faults[0].message)
             self.report.drop(faults)
-        return [found[name] for name in protos]
+        return [found[name] for name in branches]
 
     def inline_graph(self, proto: onnx.GraphProto, outer: Scope, name: str) -> list[Value]:
         """Reads a subgraph without inputs into the outer graph. Returns its outputs."""

@@ -33,9 +33,7 @@ class SubgraphReader(Protocol):
     ) -> tuple[Graph, list[Value]]:
         """A subgraph as a closed region, and the outer values that are its last inputs (captures)."""
 
-    def read_branches(
-        self, protos: Mapping[str, onnx.GraphProto], outer: Scope
-    ) -> list[tuple[Graph, list[Value]]]:
+    def read_branches(self, branches: Mapping[str, Attribute]) -> list[tuple[Graph, list[Value]]]:
         """Subgraphs of which one runs, as :meth:`read_region` gives them; those that cannot run with these
         sizes are regions that fail.
         """
@@ -141,8 +139,7 @@ class OnnxNode:
         """Graph attributes of which one runs, as :meth:`region` gives them. One that cannot run with these
         sizes becomes a region that fails, unless none can run. Raises Poisoned.
         """
-        graphs = {name: self._graph(name) for name in names}
-        return self._reader.read_branches({name: each.proto.g for name, each in graphs.items()}, self._scope)
+        return self._reader.read_branches({name: self._graph(name) for name in names})
 
     def inline(self, name: str) -> list[Value]:
         """Inlines a graph attribute, for a branch that is known to run. Returns its outputs."""

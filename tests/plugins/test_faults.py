@@ -59,7 +59,7 @@ OPS = {
         "    def infer(self, at, x):\n        pass\n",
         REFERENCE,
     ),
-    "Mine has no infer": (REFERENCE,),
+    "Mine does not implement infer": (REFERENCE,),
     "Mine: no such luck": ('    def infer(self, at, x):\n        raise at.fail("no such luck")\n', REFERENCE),
     "mine.py:9: Mine.reference raised AttributeError": (
         INFER,

@@ -39,7 +39,7 @@ def optional_value_of(operand: Operand, scope: Scope, dtype: DType | None) -> Va
     is_tuple = isinstance(operand, tuple)
     if not isinstance(operand, bool | int | float | complex | list | tuple) or _holds_values(operand):
         hint = "give one value of the tuple" if is_tuple else "give a value or an array"
-        raise fault("operand", f"an operand is a {type(operand).__name__}", hint)
+        raise fault("operand", f"an operand cannot be a {type(operand).__name__}", hint)
     if dtype is None:
         raise fault("operand", f"the dtype of {operand!r} is not known", "give an array")
     try:

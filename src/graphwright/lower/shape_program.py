@@ -95,7 +95,7 @@ class ShapeProgramBuilder:
 
     def _constant(self, number: int) -> Reg:
         if not -(2**63) <= number < 2**63:
-            raise ModelError(Diagnostic("size", f"a size or a factor of one exceeds 64 bits: {number}"))
+            raise ModelError(Diagnostic("size", f"the number {number} in a size exceeds 64 bits"))
         return self._add(Code.CONST, number)
 
     def _check_span(self, given: Reg, dim: Dim, span: Span, where: str) -> None:

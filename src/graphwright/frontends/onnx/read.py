@@ -93,7 +93,7 @@ def _not_a_file(path: Path, shown: str) -> ModelError:
 def _missing(path: Path, shown: str) -> ModelError:
     if _ADDRESS.match(shown):
         hint = "download the file, and give its path"
-        return ModelError(Diagnostic("file", "is an address, and nothing is downloaded", shown, hint))
+        return ModelError(Diagnostic("file", "is an address: graphwright downloads no files", shown, hint))
     if not path.is_symlink():
         return ModelError(Diagnostic("file", "there is no such file", shown, "check the path"))
     message = f"is a symbolic link to {terminal(os.readlink(path))}, which is not there"

@@ -218,7 +218,7 @@ def _blamed_infer(error: Exception, op: Op, location: str) -> Diagnostic:
     """The diagnostic for an exception of a user's ``infer``."""
     cls = type(op)
     if cls.infer is Op.infer:
-        return Diagnostic("plugin", f"{op.name} has no infer (node {location})", defined_at(cls))
+        return Diagnostic("plugin", f"{op.name} does not implement infer (node {location})", defined_at(cls))
     fault = blamed(error, cls, f"{op.name}.infer")
     return Diagnostic(fault.code, f"{fault.message} (node {location})", fault.where)
 

@@ -153,7 +153,7 @@ def _refusal(before: Link, link: Link, reads: Counter[Value], isa: Isa) -> Refus
     if not before.can_be_inner:
         return Refusal(Code.BAND_RESULT, "its epilogue reads another image, or its result is not in blocks")
     if bands.is_bit_identical([before.stage, link.stage]) == 0:
-        return Refusal(Code.BAND_SHORT_ROWS, f"rows of {link.stage.sizes.ow} pixels")
+        return Refusal(Code.BAND_SHORT_ROWS, f"its rows have only {link.stage.sizes.ow} pixels")
     if before.stage.image_written(isa.lanes) != link.stage.image_read(isa.lanes):
         return Refusal(Code.BAND_IMAGE, "one of the kernels joins rows of the image")
     return None

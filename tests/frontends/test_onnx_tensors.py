@@ -148,6 +148,12 @@ def test_external_data_is_read_at_any_offset(tmp_path: Path, offset: int) -> Non
     np.testing.assert_array_equal(run(module, {"x": WEIGHT})["y"], WEIGHT * 2)
 
 
+def test_a_length_of_0_is_not_given(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(WEIGHT.tobytes() + b"\2" * 9)
+    module = load(external(tmp_path, "weights.bin", offset=0, length=0))
+    np.testing.assert_array_equal(run(module, {"x": WEIGHT})["y"], WEIGHT * 2)
+
+
 def test_a_model_saved_with_external_data_is_read(tmp_path: Path) -> None:
     weight = numpy_helper.from_array(WEIGHT, "w")
     model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], [tensor_info("x")], initializers=[weight])

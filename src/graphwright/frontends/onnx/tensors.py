@@ -171,7 +171,7 @@ def _external_bytes(tensor: onnx.TensorProto, dtype: DType, count: int, files: M
         raise Fault("external-data", "an external tensor has no location", DAMAGED)
     file, needed = files.open(entries["location"]), _byte_count(dtype, count)
     size = file.stat().st_size
-    offset, length = _number(entries, "offset", 0), _number(entries, "length", needed)
+    offset, length = _number(entries, "offset"), _number(entries, "length") or needed
     if length != needed:
         raise Fault(
             "external-data",
@@ -188,8 +188,9 @@ def _external_bytes(tensor: onnx.TensorProto, dtype: DType, count: int, files: M
     return np.frombuffer(files.mapped(file), np.uint8, needed, offset)
 
 
-def _number(entries: dict[str, str], key: str, default: int) -> int:
-    written = entries.get(key, str(default))
+def _number(entries: dict[str, str], key: str) -> int:
+    """An offset or a length in bytes; some exporters write 0 for one that is not given."""
+    written = entries.get(key, "0")
     if not (written.isascii() and written.isdigit() and len(written) < 20):
         raise Fault("external-data", f"{key} {written!r} is not a number of bytes", DAMAGED)
     return int(written)

@@ -161,3 +161,25 @@ def test_data_dependent_numbers_as_sizes() -> None:
     model = gw.compile(Sizes(), (X, torch.tensor(3)))
     for n in (3, 0, 7):
         close(model(X, torch.tensor(n)), (X + n, torch.ones(n + 2), n), rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["default", "eager"])
+def test_repeated_regions_train(mode: str) -> None:
+    """PyTorch calls one graph for equal regions, and its fake tensors say that their results share memory."""
+
+    @torch.compiler.nested_compile_region
+    def region(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x @ weight) + x
+
+    torch.manual_seed(0)
+    x, weights = torch.randn(3, 4), [torch.randn(4, 4, requires_grad=True) for _ in range(4)]
+
+    def loss() -> torch.Tensor:
+        result = x
+        for weight in weights:
+            result = region(result, weight)
+        return result.square().sum()
+
+    run = torch.compile(loss, backend=backend, options={"mode": mode}, fullgraph=True)
+    found, expected = (torch.autograd.grad(each(), weights) for each in (run, loss))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)

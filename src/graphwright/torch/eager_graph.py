@@ -11,6 +11,7 @@ from torch import fx
 
 from graphwright.config import Options
 from graphwright.errors import GraphwrightError
+from graphwright.frontends.torch.decompositions import operands
 from graphwright.frontends.torch.graph import COPY_BACK, read_graph
 from graphwright.frontends.torch.source_lines import user_line
 from graphwright.ir.text.printer import print_module
@@ -105,7 +106,7 @@ class _Run(fx.Interpreter):
 
     def _alone_results(self, alone: CompiledGraph, node: fx.Node) -> list[Any]:
         try:
-            return alone.call(*[self.env[each] for each in node.all_input_nodes])
+            return alone.call(*[self.env[each] for each in operands(node)])
         except GraphwrightError as error:  # it names nodes of a graph that equal operators share
             where = f"{node.name} ({''.join(user_line(node))})"
             raise type(error)(*(replace(each, where=where) for each in error.diagnostics)) from error
@@ -127,10 +128,10 @@ class NanCheck:
 
 
 def _graph_of(node: fx.Node, fakes: Any) -> fx.Graph:
-    """A graph that contains only ``node``; its inputs are the inputs of the node."""
+    """A graph that contains only ``node``, with its :func:`operands` as inputs."""
     graph = fx.Graph()
-    inputs = {each: _placeholder(graph, each, k) for k, each in enumerate(node.all_input_nodes)}
-    copy = graph.node_copy(node, inputs.__getitem__)
+    inputs = {each: _placeholder(graph, each, k) for k, each in enumerate(operands(node))}
+    copy = graph.node_copy(node, lambda each: inputs[each] if each in inputs else graph.node_copy(each))
     copy.name = "result"  # so that equal operators have equal graphs
     if not isinstance(fakes, tuple | list):
         graph.output((copy,))

@@ -6,14 +6,16 @@ before it is compiled, and made again from the results of a run.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
 from graphwright.frontends.torch.graph import COPY_BACK, argument_symbols
+from graphwright.frontends.torch.higher_order import wrapped
 from graphwright.frontends.torch.interface import Argument
 from graphwright.frontends.torch.types import Unsupported, dim_from, size_hint
 from graphwright.ir.symbols import Dim, floordiv, names_in
@@ -183,9 +185,10 @@ def _bases(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:
 
 def _shared(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:
     """The base of each result that shares memory, by the number of the result."""
-    memories = {k: memory for k, each in enumerate(results) if (memory := _memory(each)) is not None}
-    shared, first, written = Counter(memories.values()), dict(_holders(graph)), _written(graph)
-    first |= {memory: value for value in written if (memory := _memory(value)) is not None}
+    known = _memories(graph)
+    memories = {k: known[each] for k, each in enumerate(results) if each in known}
+    shared, first, written = Counter(memories.values()), dict(_holders(graph, known)), _written(graph)
+    first |= {known[value]: value for value in written if value in known}
     return {
         k: base
         for k, memory in memories.items()
@@ -217,16 +220,47 @@ def _strides(node: Any) -> Any:
         return None
 
 
-def _holders(graph: fx.Graph) -> Iterator[tuple[int, fx.Node]]:
+def _holders(graph: fx.Graph, memories: Mapping[fx.Node, Hashable]) -> Iterator[tuple[Hashable, fx.Node]]:
     """The first node with each memory, if its value covers all of this memory."""
-    seen: set[int] = set()
+    seen: set[Hashable] = set()
     for node in graph.nodes:
-        memory = _memory(node)
+        memory = memories.get(node)
         if memory is None or memory in seen:
             continue
         seen.add(memory)
         if node.op == "placeholder" or (node.op == "call_function" and _is_dense(node.meta["val"])):
             yield memory, node
+
+
+def _memories(graph: fx.Graph) -> dict[fx.Node, Hashable]:
+    """The memory of each tensor. Equal calls of a graph (``invoke_subgraph``) have the same fake tensors, so
+    the memory of their results follows from the graph that is called.
+    """
+    found: dict[fx.Node, Hashable] = {}
+    for node in graph.nodes:
+        memory = _memory(node)
+        if memory is None:
+            continue
+        sources = (found[each] for each in node.all_input_nodes if _memory(each) == memory)
+        called = _memory_of_call(node, found) if node.target is operator.getitem else None
+        found[node] = next(sources, memory) if called is None else called
+    return found
+
+
+def _memory_of_call(result: fx.Node, memories: Mapping[fx.Node, Hashable]) -> Hashable | None:
+    """The memory of a result of a called graph: that of an argument, or new memory; None if ``result`` is not
+    from such a call.
+    """
+    call: Any = result.args[0]
+    wrapper = wrapped(call)
+    if wrapper is None:
+        return None
+    owner: Any = call.graph.owning_module
+    body, arguments = owner.get_submodule(wrapper[0].target).graph, wrapper[1]
+    inner = _memories(body)
+    memory = inner[body.output_node().args[0][result.args[1]]]
+    pairs = zip(body.find_nodes(op="placeholder"), arguments, strict=True)
+    return next((memories[given] for own, given in pairs if inner.get(own) == memory), (call, memory))
 
 
 def _memory(node: Any) -> int | None:

@@ -258,7 +258,9 @@ def _memory_of_call(result: fx.Node, memories: Mapping[fx.Node, Hashable]) -> Ha
     owner: Any = call.graph.owning_module
     body, arguments = owner.get_submodule(wrapper[0].target).graph, wrapper[1]
     inner = _memories(body)
-    memory = inner[body.output_node().args[0][result.args[1]]]
+    memory = inner.get(body.output_node().args[0][result.args[1]])
+    if memory is None:
+        return None
     pairs = zip(body.find_nodes(op="placeholder"), arguments, strict=True)
     return next((memories[given] for own, given in pairs if inner.get(own) == memory), (call, memory))
 

@@ -314,9 +314,17 @@ class TensorDispatch:
     def __call__(self, *arguments: Any) -> list[Any]:
         """The outputs for ``arguments``, or for a single list of arguments, which is emptied."""
 
+class AxisSize:
+    """Passes the size of an axis of an array to a program: an empty array whose first axis has that size."""
+
+    def __init__(self, axis: int) -> None: ...
+    def __call__(self, array: object, /) -> tuple[NDArray[Any], ...] | None:
+        """The empty array; None if ``array`` has no such axis."""
+
+@final
 class SizeBinder:
-    """Makes a size that a program computed an empty array whose first axis has that size, as programs receive
-    sizes, and gives views of the first elements of buffers.
+    """Passes a size that a program computed to other programs, as :class:`AxisSize` does, and gives views of
+    the first elements of buffers.
     """
 
     def __init__(self, shapes: Sequence[Sequence[int]]) -> None:

@@ -13,10 +13,11 @@ import graphwright as gw
 from graphwright.errors import ModelError
 from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.graph import Module, Value
-from graphwright.ir.op import Inference, Op
+from graphwright.ir.op import Fact, Inference, Op
 from graphwright.ir.symbols import Dim, SymbolTable, evaluate, floordiv, minimum, symbol
-from graphwright.ir.types import F32, I64, tensor
+from graphwright.ir.types import F32, I32, I64, tensor
 from graphwright.ops.core.binary import Max, Min, Sub
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.expand import Expand
@@ -192,6 +193,16 @@ def test_a_shape_that_is_computed_from_data_has_a_rank_and_sizes_of_its_own() ->
     assert b(Slice(), x, shape, shape, b.const([1], I64)).type.dims[0] == 4
     with pytest.raises(ModelError, match="unknown"):
         b(Reshape(), x, shapes)
+
+
+def test_some_elements_are_known_through_floats() -> None:
+    """Exporters clamp the bounds of slices in f32, beside an element that is computed at run time."""
+    b, (i,) = new_main_graph(Module(), [("i", tensor(I64, 1))])
+    bounds = b(Cast(F32), b(Concat(0), b.const([5, 2**24 + 1, 7], I64), i))
+    assert b.fact(bounds) == Fact(tensor(F32, 4), partial_elements=(5, None, 7, None)), "2^24 + 1 is rounded"
+    limits = b.const(np.array([1e9, 1e9, -1.0, -1e9], np.float32))
+    clamped = b(Cast(I32), b(Max(), bounds, limits))
+    assert b.fact(clamped) == Fact(tensor(I32, 4), partial_elements=(10**9, None, None, None))
 
 
 def test_slices_of_symbols() -> None:

@@ -43,16 +43,17 @@ def _place(nodes: Iterable[Node], device: str) -> None:
 
 
 def _is_native_loop(node: Node, bodies: Sequence[HostProgram]) -> bool:
-    """Whether ``node`` is a loop that native code can run: each program of the body finds all sizes that can
-    change between iterations in the shapes of its inputs.
+    """Whether ``node`` is a loop that native code can run: each size that can change between iterations, and
+    that programs of the body receive, is that of an axis.
     """
     if not isinstance(node.op, LoopOp) or not bodies[0].is_native:
         return False
     where, region = node.op.loop_carried(), node.regions[0]
-    changing = bound_by(region.inputs[where.received], ())
+    changing = region.inputs[where.received]
+    scaled = bound_by(changing, ()) - {str(dim) for value in changing for dim in value.type.shape or ()}
     calls = [step for step in bodies[0].steps if isinstance(step, CallProgram)]
     ranked = all(spec.shape is not None for call in calls for spec in call.callee.inputs)
-    return ranked and changing.isdisjoint(name for call in calls for name in call.sizes)
+    return ranked and scaled.isdisjoint(name for call in calls for name in call.sizes)
 
 
 class HostProgramDraft:

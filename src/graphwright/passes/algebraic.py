@@ -42,6 +42,11 @@ def _neutral(name: str, cls: type[Op], c: Const, extra: Check = always) -> Rule:
     return Rule(name, P(cls, X, c), lambda m: extra(m) or _same_type(m, X), lambda b, m: m[X])
 
 
+def _absorbing(name: str, cls: type[Op], c: Const) -> Rule:
+    """A rule ``x op c`` -> ``c``, for ``c`` that ``x`` does not broadcast."""
+    return Rule(name, P(cls, X, c), lambda m: _same_type(m, c), lambda b, m: m[c])
+
+
 def _same_type(m: Match, wildcard: Var) -> str | None:
     have, want = m[wildcard].type, m.root.output.type
     return (
@@ -281,6 +286,8 @@ RULES: tuple[Rule, ...] = (
     _neutral("x - 0", Sub, ZERO, _keeps_differences),
     _neutral("x and true", And, TRUE),
     _neutral("x or false", Or, FALSE),
+    _absorbing("x and false", And, FALSE),
+    _absorbing("x or true", Or, TRUE),
     _neutral("x ** 1", Pow, ONE),
     Rule("x ** 2", P(Pow, X, TWO), lambda m: _same_type(m, X), lambda b, m: b(Mul(), m[X], m[X])),
     Rule("x ** 0.5", P(Pow, X, HALF), _is_root, lambda b, m: b(Sqrt(), m[X])),

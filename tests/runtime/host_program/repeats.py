@@ -80,6 +80,18 @@ STEPS: dict[str, tuple[Callable[[], Sequence[onnx.NodeProto]], Step]] = {
         ],
         lambda v, c, x: v + v[v > 0].sum(),
     ),
+    "positive elements for each row of the cache": (
+        lambda: [
+            node("Greater", "OLD zero", "above"),
+            node("Compress", "OLD above", "kept"),
+            node("ReduceSum", "kept", "sums"),
+            node("Shape", "c", "count", start=0, end=1),
+            node("Expand", "sums count", "repeated"),
+            node("ReduceSum", "repeated", "total", keepdims=0),
+            node("Add", "OLD total", "NEW"),
+        ],
+        lambda v, c, x: v + len(c) * v[v > 0].sum(),
+    ),
 }
 """Nodes that make a vector NEW of OLD, the cache ``c`` and ``x``; and what they mean."""
 
@@ -201,7 +213,7 @@ class Repeat:
 def _rename(made: onnx.NodeProto, names: dict[str, str], suffix: str) -> None:
     """Put names in, also in the bodies of ``made``; inner values get names of their own."""
     inner = ("sums", "sum", "positive", "more", "less", "k", "k2", "j", "on2", "go2")
-    inner += ("above", "kept", "total")
+    inner += ("above", "kept", "total", "count", "repeated")
     names = {**names, **{name: name + suffix for name in inner}}
     made.input[:] = [names.get(name, name) for name in made.input]
     made.output[:] = [names.get(name, name) for name in made.output]

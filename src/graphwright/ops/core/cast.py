@@ -84,7 +84,7 @@ class Cast(CopiesElements, Op):
             return x
         type = TensorType(self.to, x.type.shape)
         known = size_fact(at.symbols, x) if x.dtype.is_float or self.to.is_float else x
-        return type if known is None else elementwise_fact(type, (known,), self._cast_size)
+        return elementwise_fact(type, (known,), self._cast_size)
 
     def _cast_size(self, element: Dim) -> Dim | None:
         if self.to != BOOL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -77,18 +78,21 @@ def broadcast_elements(facts: Sequence[Fact], shape: Sequence[Dim]) -> list[tupl
     return list(zip(*columns, strict=True))
 
 
-def size_fact(symbols: SymbolTable, fact: Fact) -> Fact | None:
-    """``fact`` with its elements as dims if all are known integers >= 0, in an integer or float dtype;
-    otherwise None.
-    """
-    elements = fact.elements
+def size_fact(symbols: SymbolTable, fact: Fact) -> Fact:
+    """``fact``, in an integer or float dtype, with only those known elements that are integers >= 0."""
+    elements = _known_parts(fact)
     if elements is None and fact.data is not None and fact.dtype.is_float and fact.data.size <= MAX_ELEMENTS:
-        values = fact.data.astype(np.float64).ravel()
-        if np.all((values >= 0) & (values <= EXACT) & (values == np.floor(values)) & ~np.signbit(values)):
-            elements = tuple(int(value) for value in values)
-    if elements is None or not all(symbols.proves_at_least(element, 0) for element in elements):
-        return None
-    return Fact(fact.type, elements, fact.data)
+        elements = tuple(map(_size_of, fact.data.astype(np.float64).ravel().tolist()))
+    if elements is None:
+        return Fact(fact.type)
+    sizes = [e if e is not None and symbols.proves_at_least(e, 0) else None for e in elements]
+    found = fact_of_parts(fact.type, sizes)
+    return found if isinstance(found, Fact) else Fact(found)
+
+
+def _size_of(value: float) -> int | None:
+    """``value`` if it is an integer >= 0; None for others, and for -0.0."""
+    return int(value) if value.is_integer() and math.copysign(1, value) > 0 else None
 
 
 def _broadcast(
@@ -134,7 +138,7 @@ def _fits(value: Dim, dtype: DType) -> bool:
     if dtype.kind == "bool":
         return value in (0, 1)
     if dtype.is_float:
-        return 0 <= value <= EXACT
+        return 0 <= value <= EXACT or (EXACT < value < 2**127 and value // (value & -value) <= EXACT)
     low, high = (
         (0, 1 << dtype.bits) if dtype.kind == "uint" else (-(1 << dtype.bits - 1), 1 << dtype.bits - 1)
     )

@@ -11,7 +11,7 @@ from graphwright.ir.op import Fact, Inference, Op, Trait
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import DType, TensorType
 from graphwright.ops.core.checks import FLOATS, need_dtype, same_dtype
-from graphwright.ops.core.known_elements import elementwise_fact, size_fact
+from graphwright.ops.core.known_elements import elementwise_fact, known_size, size_fact
 
 
 @cache
@@ -44,13 +44,9 @@ class Pointwise(Op):
         type = TensorType(self.gives or dtype, shape)
         if not dtype.is_float:
             return elementwise_fact(type, operands, partial(self.known, at))
-        if any(operand.elements is None and operand.data is None for operand in operands):
+        if shape is None or known_size(shape) is None:
             return type
-        sizes = [
-            fact for fact in (size_fact(at.symbols, operand) for operand in operands) if fact is not None
-        ]
-        if len(sizes) < len(operands):
-            return type
+        sizes = [size_fact(at.symbols, operand) for operand in operands]
         return elementwise_fact(type, sizes, partial(self.known_real, at))
 
     def known(self, at: Inference, *elements: Dim) -> Dim | None:

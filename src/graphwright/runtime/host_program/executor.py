@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from graphwright import _native
@@ -174,14 +174,19 @@ class _Graph:
         """A native loop over this body that starts from ``arrays``; None if a step has no native form."""
         run = Run([], dict(outer.sizes), outer.threads)
         self._receive(arrays, run)
-        values = LoopValues(
-            [contiguous(v) if isinstance(v, np.ndarray) else v for v in run.values], run.sizes
-        )
+        start = [contiguous(v) if isinstance(v, np.ndarray) else v for v in run.values]
+        values = LoopValues(start, self._changing_sizes(where, outer.sizes), run.sizes)
         steps = [form for step, _ in self._steps if (form := step.native(values, run.threads)) is not None]
         if len(steps) < len(self._steps):
             return None
-        gives, conditional = self._program.results, where.result > 0
+        gives, conditional, steps = self._program.results, where.result > 0, [*values.read, *steps]
         return _native.NativeLoop(steps, gives, values.values, where.count, conditional, *limits)
+
+    def _changing_sizes(self, where: LoopCarried, known: Collection[str]) -> dict[str, tuple[int, int]]:
+        """See :attr:`LoopValues.axes`; ``known`` are sizes from outside the loop."""
+        received = list(enumerate(self._program.inputs))[where.received]
+        axes = ((k, axis, dim) for k, spec in received for axis, dim in enumerate(spec.shape or ()))
+        return {dim: (k, axis) for k, axis, dim in axes if isinstance(dim, str) and dim not in known}
 
     def _walk(self, run: Run) -> None:
         for step, ends in self._steps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from graphwright import _native
@@ -44,19 +44,30 @@ class Run:
     host_calls: int = 0
 
 
+NativeStep = tuple[Callable[..., tuple[Array, ...] | None], Sequence[int], Sequence[int]]
+"""A function, and the indices of the values that it reads and of those that it writes."""
+
+
 @dataclass
 class LoopValues:
     """The values of the body of a native loop: those of its host program, then those that pass sizes."""
 
     values: list[Any]
+    axes: Mapping[str, tuple[int, int]]
+    """The sizes that an iteration may change, each with the indices of a value and an axis that have it."""
     sizes: Sizes
-    """The sizes that are known in every iteration."""
+    """The sizes that are known before the loop."""
+    read: list[NativeStep] = field(default_factory=list)
+    """The steps that read sizes from axes. They come first in each iteration."""
     passed: dict[str, int] = field(default_factory=dict)
     """The index of the value that passes each size."""
 
     def passing(self, name: str) -> int | None:
         """The index of the value that passes the size ``name``; None if nothing binds it."""
-        if name not in self.passed and name in self.sizes:
+        if name not in self.passed and name in self.axes:
+            value, axis = self.axes[name]
+            self.read.append((_native.AxisSize(axis), (value,), (self.bind(name),)))
+        elif name not in self.passed and name in self.sizes:
             self.bind(name, _passed_size(self.sizes[name]))
         return self.passed.get(name)
 
@@ -65,10 +76,6 @@ class LoopValues:
         self.passed[name] = len(self.values)
         self.values.append(value)
         return self.passed[name]
-
-
-NativeStep = tuple[Callable[..., tuple[Array, ...] | None], Sequence[int], Sequence[int]]
-"""A function, and the indices of the values that it reads and of those that it writes."""
 
 
 class StepRunner(Protocol):

@@ -65,19 +65,40 @@ struct Rows {
     }
 };
 
-/* Makes a size that a program computed an empty array whose first axis has that size, as programs receive
-   sizes, and gives views of the first elements of buffers. */
+/* A size as programs receive it: an empty array whose first axis has that size. */
+nb::object passed(npy_intp size) {
+    npy_intp dims[] = {size, 0};
+    return owned(PyArray_SimpleNew(2, dims, NPY_UINT8));
+}
+
+/* Passes the size of an axis of an array; None if there is no such axis. */
+struct AxisSize {
+    int64_t axis;
+
+    explicit AxisSize(int64_t axis_) : axis(axis_) { need_numpy(); }
+
+    nb::object read(nb::handle array) const {
+        if (!PyArray_Check(array.ptr()) || axis < 0 || axis >= PyArray_NDIM(as_array(array)))
+            return nb::none();
+        return nb::make_tuple(passed(PyArray_DIM(as_array(array), (int)axis)));
+    }
+};
+
+/* Passes a size that a program computed, and gives views of the first elements of buffers. */
 struct SizeBinder {
     std::vector<std::vector<int64_t>> shapes; /* of the views; a negative number stands for the size */
+
+    explicit SizeBinder(std::vector<std::vector<int64_t>> shapes_) : shapes(std::move(shapes_)) {
+        need_numpy();
+    }
 
     /* None if the size is invalid, or exceeds a buffer. */
     nb::object bind(nb::args operands) const {
         int64_t size = 0;
         if (operands.size() != shapes.size() + 1 || !read_size(operands[0], &size))
             return nb::none();
-        npy_intp dims[] = {(npy_intp)size, 0};
         nb::object results = owned(PyTuple_New((Py_ssize_t)operands.size()));
-        PyTuple_SET_ITEM(results.ptr(), 0, owned(PyArray_SimpleNew(2, dims, NPY_UINT8)).release().ptr());
+        PyTuple_SET_ITEM(results.ptr(), 0, passed(size).release().ptr());
         for (size_t k = 0; k < shapes.size(); k++) {
             nb::object view = first_elements(operands[k + 1], shapes[k], size);
             if (!view.is_valid())
@@ -120,8 +141,8 @@ struct SizeBinder {
     }
 };
 
-/* Computes the values `writes` from the values `reads`: the fast path of a program, or a SizeBinder. It
-   returns None if it cannot. */
+/* Computes the values `writes` from the values `reads`: the fast path of a program, an AxisSize or a
+   SizeBinder. It returns None if it cannot. */
 struct Step {
     nb::object function;
     std::vector<int64_t> reads, writes;
@@ -283,13 +304,11 @@ struct NativeLoop {
 } // namespace
 
 void define_native_loop(nb::module_ &m) {
+    nb::class_<AxisSize>(m, "AxisSize")
+        .def(nb::init<int64_t>(), nb::arg("axis"))
+        .def("__call__", &AxisSize::read, nb::arg("array").none());
     nb::class_<SizeBinder>(m, "SizeBinder")
-        .def(
-            "__init__",
-            [](SizeBinder *self, std::vector<std::vector<int64_t>> shapes) {
-                new (self) SizeBinder{std::move(shapes)};
-            },
-            nb::arg("shapes"))
+        .def(nb::init<std::vector<std::vector<int64_t>>>(), nb::arg("shapes"))
         .def("__call__", &SizeBinder::bind);
     nb::class_<NativeLoop>(m, "NativeLoop")
         .def(nb::init<std::vector<StepArguments>, std::vector<int64_t>, nb::handle, int64_t, bool, int64_t,

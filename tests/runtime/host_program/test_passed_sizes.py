@@ -1,4 +1,4 @@
-"""Sizes that native loops bind between programs."""
+"""Sizes that native loops pass to programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphwright._native import SizeBinder
+from graphwright._native import AxisSize, SizeBinder
 
 BUFFER = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -49,3 +49,18 @@ def test_views_keep_their_buffer() -> None:
     binder = SizeBinder([(-1,)])
     views = [binder(np.array(3), np.full(1000, k, np.float64)) for k in range(50)]
     assert all(view is not None and view[1].tolist() == [k] * 3 for k, view in enumerate(views))
+
+
+@pytest.mark.parametrize(
+    ("array", "axis", "size"), [(BUFFER, 0, 4), (BUFFER, 1, 3), (np.zeros((0, 2)), 0, 0)]
+)
+def test_the_size_of_an_axis(array: Any, axis: int, size: int) -> None:
+    (passed,) = AxisSize(axis)(array) or ()
+    assert passed.shape == (size, 0)
+
+
+@pytest.mark.parametrize(
+    ("array", "axis"), [(BUFFER, 2), (BUFFER, -1), (np.array(1), 0), ([1], 0), (None, 0)]
+)
+def test_an_axis_that_does_not_exist(array: Any, axis: int) -> None:
+    assert AxisSize(axis)(array) is None

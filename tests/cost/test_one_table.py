@@ -17,7 +17,7 @@ DECIDING = ("compiler", "fusion", "kernels", "layout", "loop_nests", "lower", "m
 RATE = re.compile(r"(^|_)(GFLOPS|GOPS|FLOPS|MHZ|GHZ|BANDWIDTH|NS|LATENCY|L[123]|CACHE)(_|$)")
 SIZE = re.compile(r"(^|_)BYTES$")
 WORK = {
-    "kernels/movement/rows.py:_SHARE_BYTES": "bytes that a unit of the grid moves",
+    "kernels/movement/rows.py:_UNIT_BYTES": "bytes that a unit of the grid moves",
     "fusion/decision_text.py:_MOST_BYTES": "the end of the numbers that are read",
     "kernels/search/top_k.py:_COLUMN_BYTES": "scratch for the columns that are copied at a time",
     "layout/fold_depth.py:_MOST_BYTES": "the memory that a pass may add",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from graphwright.ir.op import Fact
-from graphwright.ir.symbols import Dim, SymbolTable, numbers, product
+from graphwright.ir.symbols import Dim, SymbolTable, numbers
 from graphwright.ir.types import DType, TensorType
 
 MAX_ELEMENTS = 256
@@ -25,10 +25,11 @@ def known_size(dims: Sequence[Dim]) -> int | None:
     """The number of elements of a shape, if it is a number and at most MAX_ELEMENTS; otherwise, or if a size
     is negative, None.
     """
-    if any(isinstance(dim, int) and dim < 0 for dim in dims):
+    known = [dim for dim in dims if isinstance(dim, int)]
+    if min(known, default=0) < 0 or (len(known) < len(dims) and 0 not in known):
         return None
-    size = product(tuple(dims))
-    return size if isinstance(size, int) and size <= MAX_ELEMENTS else None
+    size = math.prod(known)
+    return size if size <= MAX_ELEMENTS else None
 
 
 def parts_of(facts: Sequence[Fact]) -> list[tuple[Dim | None, ...]] | None:

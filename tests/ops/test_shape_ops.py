@@ -291,6 +291,15 @@ def test_bounds_that_are_computed_at_run_time(low: int | None, high: int | None,
     assert not any(step.op.startswith("Slice") for step in (program.hosts() if program else ()))
 
 
+def test_the_vector_of_ends_has_an_unknown_length() -> None:
+    b = gw.GraphBuilder()
+    x, low, high = b.input("x", "f32", [5, 2]), b.input("low", "i64", [1]), b.input("high", "i64", ["K"])
+    b.output("y", b.slice(x, low, high, np.array([0])))
+    array = np.arange(10, dtype=np.float32).reshape(5, 2)
+    results = b.compile().run({"x": array, "low": np.array([1]), "high": np.array([3])})
+    np.testing.assert_array_equal(results["y"], array[1:3])
+
+
 def test_only_the_axis_whose_bounds_are_computed_has_an_unknown_size() -> None:
     b = gw.GraphBuilder()
     x, low, high = b.input("x", "f32", ["N", 5, 4]), b.input("low", "i64", [1]), b.input("high", "i64", [1])

@@ -135,7 +135,9 @@ class _Decoder:
         bodies = tuple(self._host_program(body, depth + 1) for body in plain["bodies"])
         repeats = bool(plain["repeats"])
         if repeats and [body.is_native for body in bodies] != [True]:
-            raise ValueError("the body of a native loop must be calls of programs")
+            raise ValueError(
+                "a native loop must have one body, of calls of programs and sizes that are bound"
+            )
         return CallHost(
             str(plain["op"]),
             str(plain["node"]),

@@ -36,6 +36,8 @@ class BoundSizes(Pass):
 
 @dataclass
 class _Rewriting:
+    """The rewriting of a module; ``facts`` are those of its values before."""
+
     module: Module
     facts: Mapping[Value, Fact]
     record: Record

@@ -139,8 +139,13 @@ def _fits(value: Dim, dtype: DType) -> bool:
     if dtype.kind == "bool":
         return value in (0, 1)
     if dtype.is_float:
-        return 0 <= value <= EXACT or (EXACT < value < 2**127 and value // (value & -value) <= EXACT)
+        return value == 0 or (0 < value < 2**127 and _odd_factor(value) <= EXACT)
     low, high = (
         (0, 1 << dtype.bits) if dtype.kind == "uint" else (-(1 << dtype.bits - 1), 1 << dtype.bits - 1)
     )
     return low <= value < high
+
+
+def _odd_factor(value: int) -> int:
+    """``value`` without its factors of 2, which a float represents by its exponent."""
+    return value // (value & -value)

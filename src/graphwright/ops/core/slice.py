@@ -131,7 +131,7 @@ class Slice(BoundedForm, MovesAxes, PaddingRule, Op):
             return None
         if known:
             x = b(_slice_of(known), x)
-        starts, ends = known_parts(facts[0]), known_parts(facts[1])
+        starts, ends = (_parts(fact, length) for fact in facts[:2])
         for k, (axis, step) in enumerate(zip(axes, map(_bounded, steps), strict=True)):
             if axis in known:
                 continue
@@ -189,11 +189,16 @@ _Range = tuple[Dim, Dim, int]
 def _known_slices(axes: Sequence[int], bounds: Sequence[Fact | None]) -> dict[int, _Range]:
     """The bounds of each of ``axes`` for which all three are known."""
     steps = _or_default(bounds, 3, (1,) * len(axes))
-    if steps is None or any(length_of(fact) != len(axes) for fact in bounds[:2]):
+    if steps is None:
         return {}
-    starts, ends = map(known_parts, bounds[:2])
+    starts, ends = (_parts(fact, len(axes)) for fact in bounds[:2])
     given = zip(axes, starts, ends, map(_bounded, steps), strict=True)
     return {axis: (s, e, step) for axis, s, e, step in given if s is not None and e is not None and step}
+
+
+def _parts(bounds: Fact | None, count: int) -> tuple[Dim | None, ...]:
+    """``count`` bounds, None for unknown ones; all are unknown if the vector may have another length."""
+    return known_parts(bounds) if length_of(bounds) == count else (None,) * count
 
 
 def _slice_of(ranges: Mapping[int, _Range]) -> Slice:

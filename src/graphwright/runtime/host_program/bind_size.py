@@ -23,8 +23,7 @@ class BindSizeRunner(StepRunner):
     """
 
     def __init__(self, step: BindSize) -> None:
-        self._size, self._node = step.size, step.node
-        self._inputs, self._outputs, self._shapes = step.inputs, step.outputs, step.shapes
+        self._step, self._size, self._node = step, step.size, step.node
         self._count, *buffers = step.inputs
         self._views: Sequence[tuple[int, int, tuple[int, ...]]] = list(
             zip(buffers, step.outputs, step.shapes, strict=True)
@@ -51,7 +50,8 @@ class BindSizeRunner(StepRunner):
     def native(self, values: LoopValues, threads: int) -> NativeStep | None:
         if values.passing(self._size) is not None:
             return None
-        return _native.SizeBinder(self._shapes), self._inputs, (values.bind(self._size), *self._outputs)
+        step = self._step
+        return _native.SizeBinder(step.shapes), step.inputs, (values.bind(step.size), *step.outputs)
 
     def _error(self, message: str) -> RunError:
         return RunError(Diagnostic("bind-size", message, self._node))

@@ -64,12 +64,14 @@ class LoopValues:
 
     def passing(self, name: str) -> int | None:
         """The index of the value that passes the size ``name``; None if nothing binds it."""
-        if name not in self.passed and name in self.axes:
+        if name in self.passed:
+            return self.passed[name]
+        if name in self.axes:
             value, axis = self.axes[name]
-            self.read.append((_native.AxisSize(axis), (value,), (self.bind(name),)))
-        elif name not in self.passed and name in self.sizes:
-            self.bind(name, _passed_size(self.sizes[name]))
-        return self.passed.get(name)
+            index = self.bind(name)
+            self.read.append((_native.AxisSize(axis), (value,), (index,)))
+            return index
+        return self.bind(name, _passed_size(self.sizes[name])) if name in self.sizes else None
 
     def bind(self, name: str, value: Any = None) -> int:
         """The index of a new value that passes the size ``name``."""
@@ -122,7 +124,7 @@ class CallProgramRunner(StepRunner):
         return path, [*self._inputs, *sizes], self._outputs
 
     def _bound_sizes(self, run: Run) -> list[Array]:
-        """The inputs that pass sizes to the program: empty arrays, whose first axis has that size."""
+        """The inputs that pass sizes to the program."""
         unknown = [name for name in self._sizes if name not in run.sizes]
         if unknown:
             raise RunError(Diagnostic("size", f"the size {', '.join(unknown)} of a subgraph was never bound"))
@@ -136,6 +138,7 @@ class CallProgramRunner(StepRunner):
 
 
 def _passed_size(size: int) -> Array:
+    """``size`` as programs receive it: an empty array whose first axis has that size."""
     return np.empty((size, 0), np.uint8)
 
 

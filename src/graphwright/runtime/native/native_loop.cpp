@@ -141,14 +141,10 @@ struct SizeBinder {
     }
 };
 
-/* Computes the values `writes` from the values `reads`: the fast path of a program, an AxisSize or a
-   SizeBinder. It returns None if it cannot. */
-struct Step {
-    nb::object function;
-    std::vector<int64_t> reads, writes;
-};
-
-using StepArguments = std::tuple<nb::object, std::vector<int64_t>, std::vector<int64_t>>;
+/* A function, and the numbers of the values that it reads and of those that it computes from them. The
+   function is the fast path of a program, an AxisSize or a SizeBinder; it returns None if it cannot run the
+   values. */
+using Step = std::tuple<nb::object, std::vector<int64_t>, std::vector<int64_t>>;
 
 struct NativeLoop {
     std::vector<Step> steps;
@@ -161,10 +157,10 @@ struct NativeLoop {
     int64_t carried, limit, number = 0, yielded_at = 0;
     bool conditional, goes_on;
 
-    NativeLoop(std::vector<StepArguments> steps_, std::vector<int64_t> results_, nb::handle start,
-               int64_t carried_, bool conditional_, int64_t limit_, bool goes_on_)
-        : result_values(std::move(results_)), carried(carried_), limit(limit_), conditional(conditional_),
-          goes_on(goes_on_) {
+    NativeLoop(std::vector<Step> steps_, std::vector<int64_t> results_, nb::handle start, int64_t carried_,
+               bool conditional_, int64_t limit_, bool goes_on_)
+        : steps(std::move(steps_)), result_values(std::move(results_)), carried(carried_), limit(limit_),
+          conditional(conditional_), goes_on(goes_on_) {
         need_numpy();
         for (nb::handle value : sequence(start, "values must be a sequence"))
             values.push_back(nb::borrow(value));
@@ -172,11 +168,10 @@ struct NativeLoop {
         if (carried < 0 || (int64_t)values.size() <= carried ||
             (int64_t)result_values.size() < carried_results)
             throw nb::value_error("too few values for those that the loop carries");
-        for (auto &[function, reads, writes] : steps_)
-            steps.push_back({std::move(function), std::move(reads), std::move(writes)});
-        for (const Step &step : steps)
-            for (const auto *numbers : {&step.reads, &step.writes})
-                check_numbers(*numbers);
+        for (const auto &[function, reads, writes] : steps) {
+            check_numbers(reads);
+            check_numbers(writes);
+        }
         check_numbers(result_values);
         rows.resize(result_values.size() - (size_t)carried_results);
     }
@@ -210,15 +205,16 @@ struct NativeLoop {
     }
 
     bool run_step(const Step &step) {
+        const auto &[function, reads, writes] = step;
         arguments.clear();
-        for (int64_t value : step.reads)
+        for (int64_t value : reads)
             arguments.push_back(values[(size_t)value].ptr());
         nb::object made =
-            owned(PyObject_Vectorcall(step.function.ptr(), arguments.data(), arguments.size(), nullptr));
-        if (made.is_none() || (size_t)PyTuple_GET_SIZE(made.ptr()) != step.writes.size())
+            owned(PyObject_Vectorcall(function.ptr(), arguments.data(), arguments.size(), nullptr));
+        if (made.is_none() || (size_t)PyTuple_GET_SIZE(made.ptr()) != writes.size())
             return false;
-        for (size_t i = 0; i < step.writes.size(); i++)
-            values[(size_t)step.writes[i]] = nb::borrow(PyTuple_GET_ITEM(made.ptr(), i));
+        for (size_t i = 0; i < writes.size(); i++)
+            values[(size_t)writes[i]] = nb::borrow(PyTuple_GET_ITEM(made.ptr(), i));
         return true;
     }
 
@@ -311,8 +307,7 @@ void define_native_loop(nb::module_ &m) {
         .def(nb::init<std::vector<std::vector<int64_t>>>(), nb::arg("shapes"))
         .def("__call__", &SizeBinder::bind);
     nb::class_<NativeLoop>(m, "NativeLoop")
-        .def(nb::init<std::vector<StepArguments>, std::vector<int64_t>, nb::handle, int64_t, bool, int64_t,
-                      bool>(),
+        .def(nb::init<std::vector<Step>, std::vector<int64_t>, nb::handle, int64_t, bool, int64_t, bool>(),
              nb::arg("steps"), nb::arg("results"), nb::arg("values"), nb::arg("carried"),
              nb::arg("conditional"), nb::arg("limit"), nb::arg("goes_on"))
         .def("run", &NativeLoop::run)

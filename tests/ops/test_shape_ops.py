@@ -300,6 +300,20 @@ def test_the_vector_of_ends_has_an_unknown_length() -> None:
     np.testing.assert_array_equal(results["y"], array[1:3])
 
 
+@pytest.mark.parametrize(("starts", "ends", "steps"), [(1, 0, 1), (2, 2, 1)])
+def test_vectors_of_bounds_whose_lengths_contradict_each_other(starts: int, ends: int, steps: int) -> None:
+    b = gw.GraphBuilder()
+    x, low, high = (
+        b.input("x", "f32", [5, 2]),
+        b.input("low", "i64", [starts]),
+        b.input("high", "i64", [ends]),
+    )
+    b.output("y", b.slice(x, low, high, np.arange(starts), np.ones(steps, np.int64)))
+    feed = {"x": np.zeros((5, 2), np.float32), "low": np.zeros(starts, np.int64)}
+    with pytest.raises(gw.GraphwrightError):
+        b.compile().run({**feed, "high": np.ones(ends, np.int64)})
+
+
 def test_only_the_axis_whose_bounds_are_computed_has_an_unknown_size() -> None:
     b = gw.GraphBuilder()
     x, low, high = b.input("x", "f32", ["N", 5, 4]), b.input("low", "i64", [1]), b.input("high", "i64", [1])

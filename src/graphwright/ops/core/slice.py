@@ -123,7 +123,7 @@ class Slice(BoundedForm, MovesAxes, PaddingRule, Op):
         facts = [b.fact(value) for value in bounds]
         axes = _or_default(facts, 2, tuple(range(length)))
         steps = _or_default(facts, 3, (1,) * length)
-        if axes is None or steps is None:
+        if axes is None or steps is None or not len(axes) == len(steps) == length:
             return None
         axes = tuple(axis % len(x.type.dims) for axis in axes)
         known = _known_slices(axes, facts)
@@ -189,7 +189,7 @@ _Range = tuple[Dim, Dim, int]
 def _known_slices(axes: Sequence[int], bounds: Sequence[Fact | None]) -> dict[int, _Range]:
     """The bounds of each of ``axes`` for which all three are known."""
     steps = _or_default(bounds, 3, (1,) * len(axes))
-    if steps is None:
+    if steps is None or len(steps) != len(axes):
         return {}
     starts, ends = (_parts(fact, len(axes)) for fact in bounds[:2])
     given = zip(axes, starts, ends, map(_bounded, steps), strict=True)

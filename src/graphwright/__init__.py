@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphwright.errors import PluginError as PluginError
     from graphwright.errors import ToolchainError as ToolchainError
     from graphwright.gears import Gears as Gears
-    from graphwright.ir.sizes import Dim as Dim
+    from graphwright.ir.sizes import SizeRange
     from graphwright.kernel_sources import emit_sources as emit_sources
     from graphwright.loading import load as load
     from graphwright.profiling.profile import profile as profile
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from graphwright.view.notebook import draw as draw
 
     CompileOptions = Options
+    Dim = SizeRange
     __version__: str
 
 _HOMES = {
@@ -50,7 +51,7 @@ _HOMES = {
     "InferenceSession": ("graphwright.session", "InferenceSession"),
     "SessionOptions": ("graphwright.session", "SessionOptions"),
     "Gears": ("graphwright.gears", "Gears"),
-    "Dim": ("graphwright.ir.sizes", "Dim"),
+    "Dim": ("graphwright.ir.sizes", "SizeRange"),
     "GraphBuilder": ("graphwright.builder.graph_builder", "GraphBuilder"),
     "profile": ("graphwright.profiling.profile", "profile"),
     "set_threads": ("graphwright.runtime.threads", "set_threads"),

@@ -10,17 +10,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphwright as gw
-from graphwright.ir.sizes import LARGEST, Dim, parse_size, read_size, scaled_symbol, span_of, vary
+from graphwright.ir.sizes import (
+    LARGEST,
+    SizeRange,
+    parse_size,
+    read_size,
+    scaled_symbol,
+    span_of,
+    symbol_for_range,
+)
 from graphwright.ir.symbols import Expr, Range, SymbolTable, ceildiv, evaluate, symbol
 
 
 @st.composite
-def dims(draw: st.DrawFn) -> Dim:
+def dims(draw: st.DrawFn) -> SizeRange:
     low = draw(st.integers(0, 100))
     multiple = draw(st.sampled_from((1, 1, 2, 3, 32)))
     least = -(-low // multiple) * multiple
     high = draw(st.none() | st.integers(least, least + 200))
-    return Dim(draw(st.sampled_from(("", "N", "_h2"))), low, high, multiple)
+    return SizeRange(draw(st.sampled_from(("", "N", "_h2"))), low, high, multiple)
 
 
 @pytest.mark.parametrize(
@@ -29,17 +37,17 @@ def dims(draw: st.DrawFn) -> Dim:
         ("7", 7),
         ("0", 0),
         ("?", None),
-        ("N", Dim("N")),
-        ("1..16", Dim("", 1, 16)),
-        ("..8", Dim("", 0, 8)),
-        ("8..", Dim("", 8)),
-        ("N=1..16", Dim("N", 1, 16)),
-        ("64..2048%32", Dim("", 64, 2048, 32)),
-        ("H=64..2048%32", Dim("H", 64, 2048, 32)),
-        ("H%32", Dim("H", multiple=32)),
-        ("?%4", Dim(multiple=4)),
-        ("5..5", Dim("", 5, 5)),
-        ("min", Dim("min")),
+        ("N", SizeRange("N")),
+        ("1..16", SizeRange("", 1, 16)),
+        ("..8", SizeRange("", 0, 8)),
+        ("8..", SizeRange("", 8)),
+        ("N=1..16", SizeRange("N", 1, 16)),
+        ("64..2048%32", SizeRange("", 64, 2048, 32)),
+        ("H=64..2048%32", SizeRange("H", 64, 2048, 32)),
+        ("H%32", SizeRange("H", multiple=32)),
+        ("?%4", SizeRange(multiple=4)),
+        ("5..5", SizeRange("", 5, 5)),
+        ("min", SizeRange("min")),
     ],
 )
 def test_texts_are_parsed_as_sizes(text: str, meant: object) -> None:
@@ -47,8 +55,8 @@ def test_texts_are_parsed_as_sizes(text: str, meant: object) -> None:
 
 
 @given(dims())
-def test_text_of_a_dim_reads_as_it(dim: Dim) -> None:
-    assert parse_size(str(dim)) == (dim if dim != Dim() else None)
+def test_text_of_a_dim_reads_as_it(dim: SizeRange) -> None:
+    assert parse_size(str(dim)) == (dim if dim != SizeRange() else None)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +100,7 @@ def test_any_text_is_read_or_rejected(text: str) -> None:
         found = parse_size(text)
     except gw.FeedError:
         return
-    assert found is None or isinstance(found, int | Dim)
+    assert found is None or isinstance(found, int | SizeRange)
 
 
 @pytest.mark.parametrize(
@@ -101,12 +109,12 @@ def test_any_text_is_read_or_rejected(text: str) -> None:
         (3, 3),
         (np.int64(3), 3),
         (None, None),
-        (range(1, 17), Dim("", 1, 16)),
-        (range(64, 2049, 32), Dim("", 64, 2048, 32)),
-        (range(0, 10, 4), Dim("", 0, 8, 4)),
-        (range(5, 6), Dim("", 5, 5)),
-        ("H=1..2", Dim("H", 1, 2)),
-        (Dim("K", 2), Dim("K", 2)),
+        (range(1, 17), SizeRange("", 1, 16)),
+        (range(64, 2049, 32), SizeRange("", 64, 2048, 32)),
+        (range(0, 10, 4), SizeRange("", 0, 8, 4)),
+        (range(5, 6), SizeRange("", 5, 5)),
+        ("H=1..2", SizeRange("H", 1, 2)),
+        (SizeRange("K", 2), SizeRange("K", 2)),
     ],
 )
 def test_objects_are_read_as_sizes(given_size: Any, meant: object) -> None:
@@ -144,9 +152,9 @@ def test_contradictory_dims_are_rejected(fields: dict[str, Any]) -> None:
 
 @settings(deadline=None)
 @given(dims())
-def test_the_symbolic_dim_takes_exactly_the_sizes(size: Dim) -> None:
+def test_the_symbolic_dim_takes_exactly_the_sizes(size: SizeRange) -> None:
     table = SymbolTable()
-    made = vary(table, Dim("N", size.low, size.high, size.multiple))
+    made = symbol_for_range(table, SizeRange("N", size.low, size.high, size.multiple))
     fitting = [n for n in range(320) if size.holds(n)]
     if not isinstance(made, Expr):
         assert fitting == [made]
@@ -165,7 +173,7 @@ def test_the_symbolic_dim_takes_exactly_the_sizes(size: Dim) -> None:
 
 def test_multiples_vanish_in_plain_algebra() -> None:
     table = SymbolTable()
-    h = vary(table, Dim("H", 64, 2048, 32))
+    h = symbol_for_range(table, SizeRange("H", 64, 2048, 32))
     assert str(h) == "32*H_32" and table.ranges["H_32"] == Range(2, 64)
     assert h % 16 == 0 and str(ceildiv(h, 32)) == "H_32" and 2 * ceildiv(h, 32) is ceildiv(h, 16)
 
@@ -179,13 +187,13 @@ def test_only_a_multiple_of_one_symbol_is_decided_by_a_size() -> None:
 
 def test_ranges_are_described_in_words() -> None:
     words = [parse_size(text) for text in ("1..16", "64..2048%32", "8..", "H%32")]
-    assert [dim.words for dim in words if isinstance(dim, Dim)] == [
+    assert [dim.words for dim in words if isinstance(dim, SizeRange)] == [
         "1 to 16",
         "64 to 2048 in steps of 32",
         "at least 8",
         "a multiple of 32",
     ]
-    assert [Dim("", *b).smallest for b in ((0, 9), (0, 0), (5, 9), (0, 99, 32), (0, 9, 32))] == [
+    assert [SizeRange("", *b).smallest for b in ((0, 9), (0, 0), (5, 9), (0, 99, 32), (0, 9, 32))] == [
         1,
         0,
         5,

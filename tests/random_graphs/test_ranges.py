@@ -13,7 +13,7 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
-from graphwright.ir.sizes import Dim
+from graphwright.ir.sizes import SizeRange
 from graphwright.ir.symbols import Expr
 from graphwright.passes.bind_sizes import Shapes
 
@@ -25,17 +25,17 @@ MODULES = 30
 SIZES = 6
 
 
-def range_for(random: Random, largest: int) -> Dim:
+def range_for(random: Random, largest: int) -> SizeRange:
     """Bounds below ``largest``, with a multiple in them; seldom all sizes, or one alone."""
     multiple = random.choice((1, 1, 2, 3))
     high = random.randrange(multiple, largest + 1)
     low = random.randrange(1, high // multiple * multiple + 1)
-    return Dim("", low, high, multiple)
+    return SizeRange("", low, high, multiple)
 
 
-def shapes_for(made: Case, spans: dict[str, Dim]) -> Shapes:
+def shapes_for(made: Case, spans: dict[str, SizeRange]) -> Shapes:
     """``spans`` for each axis of each input; every other module calls them by names of its own."""
-    named = {name: Dim(f"own_{name}", s.low, s.high, s.multiple) for name, s in spans.items()}
+    named = {name: SizeRange(f"own_{name}", s.low, s.high, s.multiple) for name, s in spans.items()}
     chosen = named if len(made.known) % 2 else spans
     return {
         value.name: [chosen[str(dim)] if isinstance(dim, Expr) else None for dim in value.type.dims]
@@ -43,14 +43,14 @@ def shapes_for(made: Case, spans: dict[str, Dim]) -> Shapes:
     }
 
 
-def sizes_within(spans: dict[str, Dim], random: Random) -> dict[str, int]:
+def sizes_within(spans: dict[str, SizeRange], random: Random) -> dict[str, int]:
     return {
         name: random.choice([n for n in range(LARGEST[name] + 1) if span.holds(n)])
         for name, span in spans.items()
     }
 
 
-def sizes_outside(spans: dict[str, Dim], random: Random) -> dict[str, int] | None:
+def sizes_outside(spans: dict[str, SizeRange], random: Random) -> dict[str, int] | None:
     """A size outside of its range, if there is one."""
     wrong = [(name, n) for name, s in spans.items() for n in range(LARGEST[name] + 3) if not s.holds(n)]
     return sizes_within(spans, random) | dict([random.choice(wrong)]) if wrong else None

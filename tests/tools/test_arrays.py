@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from graphwright.errors import FeedError
 from graphwright.executable.specs import TensorSpec
 from graphwright.frontends.onnx.values import read_value
-from graphwright.ir.sizes import Dim
+from graphwright.ir.sizes import SizeRange
 from graphwright.ir.types import BF16, F32, I64, STRING, DType, map_of, optional_of, sequence_of
 from graphwright.tools.arguments import parse_constants, parse_shapes
 from graphwright.tools.arrays import read_feeds, read_npy, read_npz, write_feeds, write_json, write_npz
@@ -66,7 +66,7 @@ def test_pickles_are_not_loaded(tmp_path: Path) -> None:
 def test_shapes_and_constants_as_users_type_them() -> None:
     assert parse_shapes(["x:1,3,H,?", "a:b:2", "s:"]) == {"x": [1, 3, "H", None], "a:b": [2], "s": []}
     assert parse_shapes(["x:N=1..16,3,64..2048%32,H%8"]) == {
-        "x": [Dim("N", 1, 16), 3, Dim("", 64, 2048, 32), Dim("H", multiple=8)]
+        "x": [SizeRange("N", 1, 16), 3, SizeRange("", 64, 2048, 32), SizeRange("H", multiple=8)]
     }
     assert parse_constants(["sr=16000", "p=[1.5, 2]", "on=true"]) == {"sr": 16000, "p": [1.5, 2], "on": True}
     for bad in ("x", ":1", "x:1;2", "x:1,,2", "x:é", "x:2..1", "x:N=", "x:%4", "x:1..9%x"):
@@ -83,7 +83,7 @@ def test_random_feeds_agree_on_named_sizes() -> None:
         TensorSpec("y", F32, ("N", "2*N + 1")),
         TensorSpec("z", F32, None),
     ]
-    ranges = {"x": [Dim("", 0, 8), 3], "z": [Dim("", 5, 64, 4), Dim("K", 0, 0)]}
+    ranges = {"x": [SizeRange("", 0, 8), 3], "z": [SizeRange("", 5, 64, 4), SizeRange("K", 0, 0)]}
     assert input_sizes(specs, ranges) == {"x": (1, 3), "y": (1, 3), "z": (8, 0)}, "the smallest of ranges"
     assert input_sizes(specs, {"x": [4, 3], "z": [7]}) == {"x": (4, 3), "y": (4, 9), "z": (7,)}
     with pytest.raises(FeedError) as caught:

@@ -7,8 +7,7 @@ import re
 from typing import Final, NoReturn
 
 from graphwright.errors import Diagnostic, FeedError
-from graphwright.ir.symbols import Dim as SymbolicDim
-from graphwright.ir.symbols import Expr, Range, Symbol, SymbolTable, symbol
+from graphwright.ir.symbols import Dim, Expr, Range, Symbol, SymbolTable, symbol
 from graphwright.records import dataclass
 
 LARGEST: Final = 2**48
@@ -24,7 +23,7 @@ SIZE_FORMS: Final = (
 
 
 @dataclass(frozen=True)
-class Dim:
+class SizeRange:
     """A dynamic dimension: its name, inclusive bounds, and divisor.
 
     Sizes with the same name are equal; without a name, the size keeps the name from the model. ``high`` None
@@ -75,7 +74,7 @@ class Dim:
         return f"{shown or '?'}{divisor}"
 
 
-Size = int | str | range | Dim | None
+Size = int | str | range | SizeRange | None
 """A size as users give it. Text is read by :func:`parse_size`; a ``range`` excludes its end, as usual."""
 
 
@@ -92,9 +91,9 @@ def span_text(low: int, high: int | None, multiple: int = 1) -> str:
     return bounds + (f" in steps of {multiple}" if multiple != 1 else "")
 
 
-def read_size(given: Size) -> int | Dim | None:
+def read_size(given: Size) -> int | SizeRange | None:
     """A number, a dynamic dimension, or None for the size of the model. Raises FeedError."""
-    if given is None or isinstance(given, Dim):
+    if given is None or isinstance(given, SizeRange):
         return given
     if isinstance(given, str):
         return parse_size(given)
@@ -106,7 +105,7 @@ def read_size(given: Size) -> int | Dim | None:
         _refuse(f"{given!r} is not a size", f"give {SIZE_FORMS}")
 
 
-def parse_size(text: str) -> int | Dim | None:
+def parse_size(text: str) -> int | SizeRange | None:
     """Reads ``7``, ``N``, ``?``, ``1..16``, ``N=1..16``, ``..2048``, ``64..``, ``H=64..2048%32``, ``H%32`` or
     ``?%32``. Raises FeedError.
     """
@@ -118,7 +117,7 @@ def parse_size(text: str) -> int | Dim | None:
     if not form:
         _refuse(f"{text[:80]!r} is not a size", f"give {SIZE_FORMS}")
     low, high, multiple = (form[part] for part in ("low", "high", "multiple"))
-    return Dim(
+    return SizeRange(
         form["name"] or form["ranged"] or "",
         _number(low, text) if low else 0,
         _number(high, text) if high else None,
@@ -126,7 +125,7 @@ def parse_size(text: str) -> int | Dim | None:
     )
 
 
-def _of_range(given: range) -> Dim:
+def _of_range(given: range) -> SizeRange:
     if not len(given):
         _refuse(f"{given} is empty", "the end is excluded: range(1, 17) is 1 to 16")
     first, step = given.start, given.step
@@ -134,7 +133,7 @@ def _of_range(given: range) -> Dim:
         _refuse(
             f"{given} does not consist of multiples of its step {step}", "start at a multiple of the step"
         )
-    return Dim("", first, given[-1], step)
+    return SizeRange("", first, given[-1], step)
 
 
 def _number(text: str, whole: str) -> int:
@@ -147,7 +146,7 @@ def _refuse(message: str, hint: str) -> NoReturn:
     raise FeedError(Diagnostic("size", message, hint=hint))
 
 
-def scaled_symbol(dim: SymbolicDim) -> tuple[str, int] | None:
+def scaled_symbol(dim: Dim) -> tuple[str, int] | None:
     """``("H", 32)`` if ``dim`` is ``32*H``, else None: only in such dims does a size determine the symbol."""
     if not isinstance(dim, Expr) or len(dim.terms) != 1:
         return None
@@ -158,15 +157,15 @@ def scaled_symbol(dim: SymbolicDim) -> tuple[str, int] | None:
     return (atom.name, scale) if isinstance(atom, Symbol) else None
 
 
-def span_of(dim: SymbolicDim, table: SymbolTable) -> Dim:
+def span_of(dim: Dim, table: SymbolTable) -> SizeRange:
     """The sizes that ``dim`` can have, according to the table."""
     bounds, scaled = table.range_of(dim), scaled_symbol(dim)
     name, scale = scaled or ("", 1)
     multiple = scale * table.multiples.get(name, 1)
-    return Dim("", max(bounds.low, 0), bounds.high, multiple)
+    return SizeRange("", max(bounds.low, 0), bounds.high, multiple)
 
 
-def vary(table: SymbolTable, size: Dim) -> SymbolicDim:
+def symbol_for_range(table: SymbolTable, size: SizeRange) -> Dim:
     """A dim for the named ``size``: a number if only one is allowed; ``32*H_32`` for multiples of 32, so that
     divisibility is visible to the algebra.
     """

@@ -33,10 +33,9 @@ from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.conv import Conv
 from graphwright.passes.base import Pass, Record
-from graphwright.passes.node_removal import replace
+from graphwright.passes.node_removal import replace_and_prune
 from graphwright.passes.traversal import graphs
-from graphwright.records import dataclass
-from graphwright.records import replace as replaced
+from graphwright.records import dataclass, replace
 
 _RANK: Final = 5
 _CHANNELS: Final = 1
@@ -80,7 +79,7 @@ class _Folding:
             self._record.did(f"{node.op.name} of 2-D images")
             result = _unfolded(b, images, node.output.type.dims)
             self._images[result] = images
-            replace(node, [result])
+            replace_and_prune(node, [result])
 
     def _folded(self, b: Builder, node: Node) -> Value | None:
         """The result of ``node`` as 2-D images; None if it stays."""
@@ -98,7 +97,7 @@ class _Folding:
         images = [self._images[value] for value in node.inputs if value in self._images]
         if op.axis % _RANK != _CHANNELS or len(images) < len(node.inputs):
             return None
-        joined: Value = b(replaced(op, axis=_CHANNELS), *images)
+        joined: Value = b(replace(op, axis=_CHANNELS), *images)
         return joined
 
     def _elementwise(self, b: Builder, node: Node) -> Value | None:
@@ -127,7 +126,7 @@ class _Folding:
             return None
         window = op.windows(w.shape[2:])
         weights = w.swapaxes(1, 2).reshape(len(w), -1, *w.shape[3:])
-        flat = replaced(op, strides=window.strides[1:], dilations=window.dilations[1:],
+        flat = replace(op, strides=window.strides[1:], dilations=window.dilations[1:],
                         pads=(*window.pads[1:3], *window.pads[4:]))  # fmt: skip
         if self._gain(x, w.shape[1], flat, weights.shape, node.output) <= 0:
             return None

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Value
-from graphwright.ir.sizes import Dim as Span
-from graphwright.ir.sizes import scaled_symbol, span_of
+from graphwright.ir.sizes import SizeRange, scaled_symbol, span_of
 from graphwright.ir.symbols import Dim, Expr, Function, Symbol, SymbolTable
 from graphwright.low_ir.tasks import Code, Instruction, Reg
 
@@ -98,7 +97,7 @@ class ShapeProgramBuilder:
             raise ModelError(Diagnostic("size", f"the number {number} in a size exceeds 64 bits"))
         return self._add(Code.CONST, number)
 
-    def _check_span(self, given: Reg, dim: Dim, span: Span, where: str) -> None:
+    def _check_span(self, given: Reg, dim: Dim, span: SizeRange, where: str) -> None:
         """Checks that an axis to which ``dim`` is bound has one of the sizes of ``span``."""
         note = f"{where} must be {span.words}"
         if span.low > 0:

@@ -12,9 +12,17 @@ from typing import Any
 from graphwright.errors import Collector, FeedError
 from graphwright.ir.default_values import constant_hint
 from graphwright.ir.graph import Graph, Module
-from graphwright.ir.sizes import Dim, Size, has_sizes, read_size, scaled_symbol, span_of, span_text, vary
-from graphwright.ir.symbols import RELATIONS, Constraint, Expr, SymbolTable, substitute, symbol
-from graphwright.ir.symbols import Dim as SymbolicDim
+from graphwright.ir.sizes import (
+    Size,
+    SizeRange,
+    has_sizes,
+    read_size,
+    scaled_symbol,
+    span_of,
+    span_text,
+    symbol_for_range,
+)
+from graphwright.ir.symbols import RELATIONS, Constraint, Dim, Expr, SymbolTable, substitute, symbol
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass, field, replace
 from graphwright.support.message_text import counted, did_you_mean, listed
@@ -62,14 +70,14 @@ class _Binding:
 
     table: SymbolTable
     faults: Collector = field(default_factory=lambda: Collector(FeedError))
-    open: set[SymbolicDim] = field(default_factory=set)
+    open: set[Dim] = field(default_factory=set)
     """Dims of inputs whose rank is unknown in the model."""
     becomes: dict[str, int | str] = field(default_factory=dict)
     """The number or new name of each symbol."""
-    limits: dict[str, list[tuple[Dim, str]]] = field(default_factory=dict)
+    limits: dict[str, list[tuple[SizeRange, str]]] = field(default_factory=dict)
     """For each name, the ranges given for it, and where."""
 
-    def add(self, dim: SymbolicDim, given: Size, where: str) -> None:
+    def add(self, dim: Dim, given: Size, where: str) -> None:
         """Gives the axis at ``where``, which is ``dim`` in the model, the size ``given``."""
         try:
             size = read_size(given)
@@ -80,7 +88,7 @@ class _Binding:
         if fault:
             self.faults.add("input-size", f"{where} {fault}")
 
-    def _fault(self, dim: SymbolicDim, size: int | Dim | None, where: str) -> str:
+    def _fault(self, dim: Dim, size: int | SizeRange | None, where: str) -> str:
         """Records the substitutions that make ``dim`` the ``size``. Returns the fault if none does."""
         if size is None:
             return "needs a size, as the model does not give the rank" if dim in self.open else ""
@@ -105,7 +113,7 @@ class _Binding:
             return ""
         return f"is {name}, which is {self.becomes[name]} on another axis"
 
-    def finish(self) -> dict[str, SymbolicDim]:
+    def finish(self) -> dict[str, Dim]:
         """The substitution of each symbol. Ranges of new symbols are entered into the table."""
         for name in self.limits:
             former = [old for old, new in self.becomes.items() if new == name]
@@ -115,34 +123,34 @@ class _Binding:
         for name in {*self.becomes, *joined}:
             self.table.ranges.pop(name, None)
             self.table.multiples.pop(name, None)
-        dims = {name: vary(self.table, size) for name, size in joined.items()}
+        dims = {name: symbol_for_range(self.table, size) for name, size in joined.items()}
         return dims | {name: dims[new] if isinstance(new, str) else new for name, new in self.becomes.items()}
 
-    def _ranges_of(self, names: set[str]) -> Iterator[Dim]:
+    def _ranges_of(self, names: set[str]) -> Iterator[SizeRange]:
         """The ranges of these symbols in the table."""
         for name in sorted(names & {*self.table.ranges, *self.table.multiples}):
             known = span_of(symbol(name), self.table)
-            if known != Dim():
+            if known != SizeRange():
                 yield known
 
-    def _joined(self, name: str) -> Dim:
+    def _joined(self, name: str) -> SizeRange:
         """The intersection of all ranges of ``name``."""
         said = [size for size, _ in self.limits[name]]
         low = max(size.low for size in said)
         high = min((size.high for size in said if size.high is not None), default=None)
         multiple = lcm(*(size.multiple for size in said))
         if has_sizes(low, high, multiple):
-            return Dim(name, low, high, multiple)
+            return SizeRange(name, low, high, multiple)
         texts = dict.fromkeys(
             f"{span_text(s.low, s.high, s.multiple)} ({where})" for s, where in self.limits[name]
         )
         self.faults.add(
             "input-size", f"no size {name} is {' and '.join(texts)}", hint="give ranges that overlap"
         )
-        return Dim(name)
+        return SizeRange(name)
 
 
-def _over(size: Dim, scale: int) -> Dim:
+def _over(size: SizeRange, scale: int) -> SizeRange:
     """The range of ``n`` if ``scale * n`` has the range ``size``."""
     high = None if size.high is None else size.high // scale
     return replace(
@@ -150,7 +158,7 @@ def _over(size: Dim, scale: int) -> Dim:
     )
 
 
-def bind_sizes(module: Module, sizes: Mapping[str, SymbolicDim]) -> None:
+def bind_sizes(module: Module, sizes: Mapping[str, Dim]) -> None:
     """Substitutes the symbols in ``sizes`` everywhere in ``module``.
 
     Constraints that are now proved are dropped, and so are those between numbers: inference finds these
@@ -161,14 +169,14 @@ def bind_sizes(module: Module, sizes: Mapping[str, SymbolicDim]) -> None:
         _bind_graph(graph, sizes)
 
 
-def _bind_constraints(module: Module, sizes: Mapping[str, SymbolicDim]) -> None:
+def _bind_constraints(module: Module, sizes: Mapping[str, Dim]) -> None:
     table = module.symbols
     table.constraints = _bound_constraints(table.constraints, table, sizes)
     table.guards = _bound_constraints(table.guards, table, sizes)
 
 
 def _bound_constraints(
-    known: Iterable[Constraint], table: SymbolTable, sizes: Mapping[str, SymbolicDim]
+    known: Iterable[Constraint], table: SymbolTable, sizes: Mapping[str, Dim]
 ) -> dict[Constraint, None]:
     bound = [
         Constraint(c.relation, substitute(c.left, sizes), substitute(c.right, sizes), c.node) for c in known
@@ -185,7 +193,7 @@ def _is_decided(constraint: Constraint, table: SymbolTable) -> bool:
     return constraint.relation == "<=" and ranges.proves_at_least(difference, 0)
 
 
-def _bind_graph(graph: Graph, sizes: Mapping[str, SymbolicDim]) -> None:
+def _bind_graph(graph: Graph, sizes: Mapping[str, Dim]) -> None:
     for value in graph.inputs:
         value.type = _bound_type(value.type, sizes)
     for node in graph:
@@ -196,13 +204,13 @@ def _bind_graph(graph: Graph, sizes: Mapping[str, SymbolicDim]) -> None:
             _bind_graph(region, sizes)
 
 
-def _bound_type(type: TensorType, sizes: Mapping[str, SymbolicDim]) -> TensorType:
+def _bound_type(type: TensorType, sizes: Mapping[str, Dim]) -> TensorType:
     if type.shape is None or type.is_static:
         return type
     return TensorType(type.dtype, tuple(substitute(dim, sizes) for dim in type.shape))
 
 
-def _bound(sizes: Mapping[str, SymbolicDim], value: Any) -> Any:
+def _bound(sizes: Mapping[str, Dim], value: Any) -> Any:
     if isinstance(value, Expr):
         return substitute(value, sizes)
     if isinstance(value, TensorType):

@@ -13,7 +13,7 @@ from graphwright.ir.interfaces.bounded_form import BoundedForm
 from graphwright.ir.op import Fact
 from graphwright.passes.base import Pass, Record
 from graphwright.passes.infer_shapes import known_facts
-from graphwright.passes.node_removal import replace
+from graphwright.passes.node_removal import replace_and_prune
 from graphwright.records import dataclass
 
 
@@ -66,7 +66,7 @@ class _Rewriting:
             self.record.refused(node, "bound_sizes", "its result has no small enough upper bound")
             return
         self.record.did(f"{node.op.name} bounded")
-        replace(node, [found] if isinstance(found, Value) else found)
+        replace_and_prune(node, [found] if isinstance(found, Value) else found)
 
 
 def _sizes(node: Node) -> set[str]:

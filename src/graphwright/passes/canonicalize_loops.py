@@ -17,7 +17,7 @@ from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.passes.base import Pass, Record
-from graphwright.passes.fixed_sizes import refined_sizes, replace_node
+from graphwright.passes.fixed_sizes import refined_sizes, replace_and_refine
 from graphwright.passes.traversal import nodes_of
 from graphwright.records import dataclass, replace
 
@@ -47,7 +47,7 @@ def _simplify(module: Module, graph: Graph, node: Node, op: Loop, record: Record
         if rows is None:
             record.refused(node, "remove", "the size of a scan output is not known")
             return False
-        replace_node(module, node, [*_starts(node, op), *rows], {})
+        replace_and_refine(module, node, [*_starts(node, op), *rows], {})
         record.did("loops that never run removed")
         return True
     if op.conditional and _is_true(build, node.operand(op.counted)) and _gives_true(module, node):
@@ -120,4 +120,4 @@ def _inline(build: Builder, graph: Graph, node: Node, op: Loop) -> None:
     scanned = zip(results[op.carries :], node.outputs[op.carries :], strict=True)
     rows = [build(Unsqueeze((0,)), value, known=[stacked.type]) for value, stacked in scanned]
     sizes = refined_sizes(region.inputs, received)
-    replace_node(build.module, node, [*results[: op.carries], *rows], sizes)
+    replace_and_refine(build.module, node, [*results[: op.carries], *rows], sizes)

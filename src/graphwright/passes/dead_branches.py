@@ -7,7 +7,7 @@ from graphwright.ir.clone import copy_nodes
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op.region_op import region_op
 from graphwright.passes.base import Pass, Record
-from graphwright.passes.fixed_sizes import refined_sizes, replace_node
+from graphwright.passes.fixed_sizes import refined_sizes, replace_and_refine
 from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass
 
@@ -45,6 +45,6 @@ def _inline_selected(node: Node, module: Module, record: Record) -> bool:
         return False
     region = node.regions[selected]
     results = copy_nodes(region, present, node.graph, node, node.sources)
-    replace_node(module, node, results, refined_sizes(region.inputs, present))
+    replace_and_refine(module, node, results, refined_sizes(region.inputs, present))
     record.did("branches inlined")
     return True

@@ -12,7 +12,7 @@ from graphwright.ir.op import Op
 from graphwright.ir.op.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.ir.origin import Origin
 from graphwright.passes.base import Pass, Record
-from graphwright.passes.node_removal import drop_unused, replace
+from graphwright.passes.node_removal import drop_unused, replace_and_prune
 from graphwright.passes.plugin_passes import replacement_fault
 from graphwright.passes.rule_pass import UNKNOWN_RANK
 from graphwright.passes.traversal import graphs
@@ -66,7 +66,7 @@ def _decompose(node: Node, graph: Graph, module: Module, record: Record) -> bool
         drop_unused(before, node)
         return False
     record.did(f"{node.op.name} decomposed")
-    replace(node, [parts] if isinstance(parts, Value) else parts)
+    replace_and_prune(node, [parts] if isinstance(parts, Value) else parts)
     return True
 
 

@@ -34,7 +34,9 @@ def _defined_by_inputs(module: Module) -> set[str]:
     return defined
 
 
-def replace_node(module: Module, node: Node, values: Sequence[Value], received: Mapping[str, Dim]) -> None:
+def replace_and_refine(
+    module: Module, node: Node, values: Sequence[Value], received: Mapping[str, Dim]
+) -> None:
     """Replaces ``node`` by ``values``. Symbols that only its results define become the sizes of these. If
     they were computed in a region, ``received`` are the sizes that its inputs received.
     """

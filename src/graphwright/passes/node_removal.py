@@ -9,7 +9,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait
 
 
-def replace(node: Node, values: Sequence[Value]) -> None:
+def replace_and_prune(node: Node, values: Sequence[Value]) -> None:
     """Replaces the outputs of ``node`` by ``values``, and erases it with the producers that only it used."""
     graph = node.graph
     assert graph is not None

@@ -6,7 +6,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Op, Trait, UnknownRank
 from graphwright.passes.base import Pass, Record
-from graphwright.passes.node_removal import replace
+from graphwright.passes.node_removal import replace_and_prune
 from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass
 
@@ -26,7 +26,7 @@ class RemoveNoops(Pass):
                 same = _forwarded(node, module)
                 if same is not None:
                     record.did(f"{node.op.name} removed")
-                    replace(node, [same])
+                    replace_and_prune(node, [same])
                     modified = True
         return modified
 

@@ -13,7 +13,7 @@ from graphwright.ir.op import Op
 from graphwright.ir.refusal import Refusal
 from graphwright.ir.types import UnknownRank
 from graphwright.passes.base import Pass, Record, Replacement
-from graphwright.passes.node_removal import drop_unused, prune, replace
+from graphwright.passes.node_removal import drop_unused, prune, replace_and_prune
 from graphwright.passes.traversal import graphs
 from graphwright.records import dataclass
 
@@ -88,7 +88,7 @@ def _rewrite(rule: Rule, node: Node, module: Module, record: Record) -> bool:
     values = [results] if isinstance(results, Value) else results
     if rule.code is not None and (new := values[0].producer) is not None:
         record.notes.append(Replacement(rule.name, rule.code, new.location, new.sources))
-    replace(node, values)
+    replace_and_prune(node, values)
     for matched in found.nodes[1:]:
         prune(matched)
     record.did(rule.name)

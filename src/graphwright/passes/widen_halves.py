@@ -36,7 +36,7 @@ from graphwright.ops.nn.resize import Resize
 from graphwright.ops.quantized.grouped_matmul_nbits import GroupedMatMulNBits
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 from graphwright.passes.base import Pass, Record
-from graphwright.passes.node_removal import replace as replace_node
+from graphwright.passes.node_removal import replace_and_prune
 from graphwright.passes.rule_pass import RulePass
 from graphwright.passes.traversal import graphs, nodes_of
 from graphwright.records import dataclass, replace
@@ -64,7 +64,9 @@ class WidenHalves(Pass):
             for node in list(graph):
                 b = Builder(module, graph, node, node.sources, node.origin)
                 if wide := self._widened(node, b):
-                    replace_node(node, [_narrowed(b, *pair) for pair in zip(wide, node.outputs, strict=True)])
+                    replace_and_prune(
+                        node, [_narrowed(b, *pair) for pair in zip(wide, node.outputs, strict=True)]
+                    )
                     record.did(f"{node.op.name} in f32")
         return record.counts.total() > before
 

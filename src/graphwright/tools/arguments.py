@@ -12,13 +12,13 @@ import numpy as np
 import typer
 
 from graphwright.errors import Diagnostic, FeedError
-from graphwright.ir.sizes import Dim, parse_size
+from graphwright.ir.sizes import SizeRange, parse_size
 from graphwright.support.whole_folder import new_folder_fault
 from graphwright.tools.arrays import read_npy, read_npz
 from graphwright.tools.console import say
 from graphwright.tools.machine import versions
 
-Sizes = dict[str, list[int | str | Dim | None]]
+Sizes = dict[str, list[int | str | SizeRange | None]]
 
 
 def show_version(wanted: bool) -> None:
@@ -126,13 +126,13 @@ def parse_states(texts: Sequence[str] | None) -> dict[str, str]:
 
 
 def parse_shapes(texts: Sequence[str] | None) -> Sizes:
-    """``["x:1,3,H,?"]`` as ``{"x": [1, 3, "H", None]}``, ranges as :class:`Dim`; a name may contain
+    """``["x:1,3,H,?"]`` as ``{"x": [1, 3, "H", None]}``, ranges as :class:`SizeRange`; a name may contain
     colons.
     """
     return dict(_parse_shape(text) for text in texts or ())
 
 
-def _parse_shape(text: str) -> tuple[str, list[int | str | Dim | None]]:
+def _parse_shape(text: str) -> tuple[str, list[int | str | SizeRange | None]]:
     name, sizes = named_sizes(text, "--shape", "NAME:SIZES, such as x:1,3,224,224")
     return name, [_parse_size(size.strip(), text) for size in sizes.split(",")] if sizes.strip() else []
 
@@ -145,14 +145,14 @@ def named_sizes(text: str, flag: str, form: str) -> tuple[str, str]:
     return name, sizes
 
 
-def _parse_size(text: str, whole: str) -> int | str | Dim | None:
+def _parse_size(text: str, whole: str) -> int | str | SizeRange | None:
     try:
         size = parse_size(text)
     except FeedError as error:
         (found,) = error.diagnostics
         message = f"in {whole!r}, {found.message}: {found.hint}"
         raise typer.BadParameter(message, param_hint="--shape") from error
-    return size.name if isinstance(size, Dim) and size == Dim(size.name) and size.name else size
+    return size.name if isinstance(size, SizeRange) and size == SizeRange(size.name) and size.name else size
 
 
 def parse_constants(texts: Sequence[str] | None) -> dict[str, Any]:

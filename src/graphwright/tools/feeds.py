@@ -12,7 +12,7 @@ import typer
 
 from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.executable.specs import TensorSpec
-from graphwright.ir.sizes import Dim
+from graphwright.ir.sizes import SizeRange
 from graphwright.ir.types import DType
 from graphwright.runtime.feeds.input_shapes import input_shapes
 from graphwright.support.message_text import did_you_mean
@@ -167,7 +167,7 @@ def _typed(array: Array, dtype: DType) -> Array:
 
 def input_sizes(
     specs: Sequence[TensorSpec],
-    shapes: Mapping[str, Sequence[int | str | Dim | None]],
+    shapes: Mapping[str, Sequence[int | str | SizeRange | None]],
     constraints: Sequence[str] = (),
 ) -> dict[str, tuple[int, ...]]:
     """The shape of every input: ``shapes`` override those of the model, and sizes of the same name are equal.
@@ -177,8 +177,8 @@ def input_sizes(
     return input_shapes(specs, given, constraints)
 
 
-def _smallest(size: int | str | Dim | None) -> int | str | None:
-    if not isinstance(size, Dim):
+def _smallest(size: int | str | SizeRange | None) -> int | str | None:
+    if not isinstance(size, SizeRange):
         return size
     return size.smallest if (size.low, size.high) != (0, None) else None
 

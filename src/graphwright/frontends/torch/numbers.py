@@ -20,7 +20,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, names_in
 from graphwright.ir.types import F64, I64
-from graphwright.ops.control.regions import tensors_of
+from graphwright.ops.control.region_imports import tensors_of
 from graphwright.ops.core.binary import Add, Greater, GreaterOrEqual, Less, LessOrEqual, Max, Min, Mul, Sub
 from graphwright.ops.core.bind_size import bind_size, bind_symbol
 from graphwright.ops.core.cast import as_dtype

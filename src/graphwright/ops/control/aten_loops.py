@@ -11,7 +11,7 @@ from graphwright.ir.inference.loop_types import MAX_ROUNDS
 from graphwright.ir.op import AtenImporter
 from graphwright.ir.types import TensorType
 from graphwright.ops.control.loop import ITERATION, Loop
-from graphwright.ops.control.regions import tensors_of, widened_types
+from graphwright.ops.control.region_imports import tensors_of, widened_types
 from graphwright.ops.control.scan import Scanned, emit_scan, length_of, slice_type
 
 

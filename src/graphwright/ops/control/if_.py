@@ -11,7 +11,7 @@ from graphwright.ir.op import AtenImporter, Fact, Inference, OnnxImporter, Op, o
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.types import BOOL
 from graphwright.ops.control.branches import BranchOp, joined, selector
-from graphwright.ops.control.regions import tensors_of
+from graphwright.ops.control.region_imports import tensors_of
 from graphwright.records import replace
 
 

@@ -14,7 +14,7 @@ from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.types import BOOL, I64, TensorType
 from graphwright.ops.control.loop import CONDITION, ITERATION, UNLIMITED, Loop
-from graphwright.ops.control.regions import set_inputs, widened_types
+from graphwright.ops.control.region_imports import set_inputs, widened_types
 from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.reshape import Reshape
 

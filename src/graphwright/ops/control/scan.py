@@ -14,7 +14,7 @@ from graphwright.ir.inference.loop_types import MAX_ROUNDS
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.control.loop import ITERATION, Loop
-from graphwright.ops.control.regions import set_inputs, widened_types
+from graphwright.ops.control.region_imports import set_inputs, widened_types
 from graphwright.ops.core.binary import Less, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.gather import Gather

@@ -9,7 +9,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import OnnxImporter
 from graphwright.ir.types import TensorType
 from graphwright.ops.control.loop import ITERATION, Loop
-from graphwright.ops.control.regions import set_inputs
+from graphwright.ops.control.region_imports import set_inputs
 from graphwright.ops.sequence.containers import common_type
 from graphwright.ops.sequence.sequence_at import SequenceAt
 from graphwright.ops.sequence.sequence_empty import SequenceEmpty

@@ -13,7 +13,7 @@ import typer
 import graphwright.ops
 from graphwright.config import Options, to_environment
 from graphwright.executable.nodes import host_programs_of
-from graphwright.ir.sizes import Dim
+from graphwright.ir.sizes import SizeRange
 from graphwright.package.write import write_package
 from graphwright.records import dataclass
 from graphwright.runtime.memory_use import Memory, ProgramMemory
@@ -111,7 +111,10 @@ def memory(
 def _largest(sizes: Sizes) -> Sizes:
     """``sizes`` with the upper bound in place of each range that has one."""
     return {
-        name: [size if not isinstance(size, Dim) or size.largest is None else size.largest for size in shape]
+        name: [
+            size if not isinstance(size, SizeRange) or size.largest is None else size.largest
+            for size in shape
+        ]
         for name, shape in sizes.items()
     }
 

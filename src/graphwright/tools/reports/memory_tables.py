@@ -12,7 +12,7 @@ import typer
 from graphwright.config import Options, to_environment
 from graphwright.errors import FeedError
 from graphwright.executable.specs import TensorSpec
-from graphwright.ir.sizes import Dim
+from graphwright.ir.sizes import SizeRange
 from graphwright.package.package import Package
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.feeds.input_shapes import UNKNOWN_SIZE
@@ -41,11 +41,11 @@ def is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
     return True
 
 
-def show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: int) -> None:
+def show_memory(model: Model, sizes: Sizes, spans: Mapping[str, SizeRange], threads: int) -> None:
     """Shows the arena and live bytes of a run with ``sizes``, or with the smallest and the largest sizes in
     ``spans``.
     """
-    varies = not sizes or any(isinstance(size, Dim) for shape in sizes.values() for size in shape)
+    varies = not sizes or any(isinstance(size, SizeRange) for shape in sizes.values() for size in shape)
     if isinstance(model.executor, Cpu) and varies and spans:
         _show_extremes(model, spans, threads)
         return
@@ -102,7 +102,7 @@ def totals(used: Memory, measured: int | None = None) -> list[tuple[str, int, st
     return rows
 
 
-def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None:
+def _show_extremes(model: Model, spans: Mapping[str, SizeRange], threads: int) -> None:
     """Shows the memory of the smallest and of the largest run, if all sizes have bounds."""
     bounded = all(span.high is not None for span in spans.values())
     least = {dim: span.smallest for dim, span in spans.items()}

@@ -29,7 +29,7 @@ from graphwright.ir.builtin.fused import Fused
 from graphwright.ir.builtin.subgraph import Subgraph
 from graphwright.ir.graph import Module
 from graphwright.ir.op import registered_ops
-from graphwright.ir.sizes import Dim, span_of
+from graphwright.ir.sizes import SizeRange, span_of
 from graphwright.ir.symbols import Expr
 from graphwright.low_ir.tasks import TaskKind
 from graphwright.package.pack_weights import UnpackedWeights
@@ -94,7 +94,7 @@ def _bound_text(constraint: str) -> str:
     return f"{found['size']} >= {int(found['low']) - offset} {found['node']}"
 
 
-def size_spans(module: Module) -> dict[str, Dim]:
+def size_spans(module: Module) -> dict[str, SizeRange]:
     """The ranges of the dynamic dimensions of the inputs, by text."""
     dims = [dim for value in module.main.inputs for dim in value.type.shape or () if isinstance(dim, Expr)]
     return {str(dim): span_of(dim, module.symbols) for dim in dims}
@@ -198,7 +198,7 @@ def _spec(spec: TensorSpec) -> dict[str, Any]:
     }
 
 
-def _span(span: Dim) -> dict[str, int | None]:
+def _span(span: SizeRange) -> dict[str, int | None]:
     return {"least": span.low, "most": span.high, "multiple": span.multiple}
 
 

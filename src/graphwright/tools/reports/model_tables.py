@@ -13,7 +13,7 @@ from graphwright.compiler.report import dynamic_lines
 from graphwright.executable.target_code import TargetCode
 from graphwright.fusion.traffic import NodeTraffic, total_of, traffic_of
 from graphwright.ir.graph import Module
-from graphwright.ir.sizes import Dim
+from graphwright.ir.sizes import SizeRange
 from graphwright.package.package import Entry, Package
 from graphwright.runtime.model import Model
 from graphwright.support.message_text import counted
@@ -82,10 +82,10 @@ def show_interface(model: Model) -> None:
         table([[key, text] for key, text in entry.metadata.items()])
 
 
-def _show_sizes(module: Module) -> dict[str, Dim]:
+def _show_sizes(module: Module) -> dict[str, SizeRange]:
     """Shows the ranges of the sizes of inputs."""
     spans = size_spans(module)
-    rows = [[dim, span.words] for dim, span in spans.items() if span != Dim()]
+    rows = [[dim, span.words] for dim, span in spans.items() if span != SizeRange()]
     if rows:
         say("sizes")
         table(rows)
@@ -99,9 +99,9 @@ def show_dynamic(entry: Entry) -> None:
         table([[line] for line in lines])
 
 
-def show_graph(model: Model) -> dict[str, Dim]:
+def show_graph(model: Model) -> dict[str, SizeRange]:
     """Shows the contents of the graph; returns the ranges of the sizes of inputs."""
-    spans: dict[str, Dim] = {}
+    spans: dict[str, SizeRange] = {}
     package = model.package
     if package.plugins:
         say("ops of plugins")

@@ -12,7 +12,7 @@ from graphwright.compiler.report import dynamic_lines
 from graphwright.executable.nodes import BindSize, CallProgram, host_programs_of
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.graph import Module
-from graphwright.ir.sizes import Dim
+from graphwright.ir.sizes import SizeRange
 from graphwright.low_ir.tasks import Code, Operand, TaskGraph
 from graphwright.package.package import Entry, Package
 from graphwright.passes.dynamic_sizes import open_inputs
@@ -32,7 +32,7 @@ class InputSize:
 
     size: str
     axes: tuple[tuple[str, int], ...]
-    span: Dim
+    span: SizeRange
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Shapes:
 
 
 def _input_sizes(module: Module) -> Iterator[InputSize]:
-    spans: Mapping[str, Dim] = size_spans(module)
+    spans: Mapping[str, SizeRange] = size_spans(module)
     axes: dict[str, list[tuple[str, int]]] = {}
     for value in module.main.inputs:
         for axis, dim in enumerate(value.type.shape or ()):

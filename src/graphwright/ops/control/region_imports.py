@@ -1,4 +1,4 @@
-"""Helpers of the imports of branches and loops."""
+"""Shared by the imports of branches and loops: distinct operands, and types that all iterations can have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native runtime (``runtime/native/``): thread pool, executor, memory planner and loader."""
+"""The native runtime (``runtime/native``): thread pool, executor, memory planner and loader."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict, final

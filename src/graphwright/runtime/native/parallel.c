@@ -1,3 +1,4 @@
+/* Runs the tasks of a plan on the caller's thread and on workers that join it. */
 #include <string.h>
 
 #include "hosted.h"

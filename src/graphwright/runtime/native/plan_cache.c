@@ -1,3 +1,4 @@
+/* An LRU cache of plans that all threads share. */
 #include <stdlib.h>
 #include <string.h>
 

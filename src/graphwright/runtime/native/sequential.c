@@ -1,3 +1,4 @@
+/* Runs the tasks of a plan in order on one thread. */
 #include "run.h"
 
 static void run_if(gw_run *r, int64_t task, int slot) {

@@ -1,3 +1,4 @@
+/* Runs one task: a launch or a chunk of it, a copy, a loop or a branch, and checks what it reads. */
 #include <string.h>
 
 #include "clock.h"

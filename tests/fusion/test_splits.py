@@ -8,8 +8,8 @@ from graphwright.config import Options
 from graphwright.cost.choices import Choice, Choices, choices_in
 from graphwright.fusion.decisions import Decision, Verdict
 from graphwright.fusion.fuse import Fuse
+from graphwright.fusion.kernel_groups import KernelGroup
 from graphwright.fusion.measured import APART, TOGETHER
-from graphwright.fusion.partition import Group
 from graphwright.fusion.rules.switches import rule_set
 from graphwright.fusion.splits import MARGIN, MOST_NODES, Cut, Splits
 from graphwright.ir.build import new_main_graph
@@ -72,7 +72,7 @@ def fused(module: Module, splits: bool = True) -> tuple[list[Decision], int]:
 
 
 def cuts(nodes: list[Node]) -> list[Cut]:
-    return list(Splits(CPU.machine, SymbolTable()).cuts(Group(nodes)))
+    return list(Splits(CPU.machine, SymbolTable()).cuts(KernelGroup(nodes)))
 
 
 def test_a_kernel_that_is_predicted_to_be_slower_is_split() -> None:

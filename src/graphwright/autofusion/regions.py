@@ -14,8 +14,8 @@ from graphwright.compiler.pipeline import fusion_passes
 from graphwright.compiler.run_passes import run_passes
 from graphwright.config import Options
 from graphwright.fusion.decisions import Decision, Verdict, decisions_of
+from graphwright.fusion.kernel_groups import connected_parts
 from graphwright.fusion.outline import outline
-from graphwright.fusion.partition import connected_parts
 from graphwright.fusion.region_names import region_name
 from graphwright.ir.builtin.fused import Fused, region_of
 from graphwright.ir.clone import clone_module

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from graphwright.compiler.code_generation import Compilation
 from graphwright.compiler.host_nodes import bound_by
 from graphwright.compiler.interface import constraint_texts, guard_texts, input_specs, output_specs, spec_of
-from graphwright.compiler.partition import Group, Kind, Partition, device_of, partition
+from graphwright.compiler.partition import Group, GroupKind, Partition, device_of, partition
 from graphwright.compiler.subgraphs import closed_copy, compiled_region, module_of, unbound_sizes
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.executable.nodes import (
@@ -112,7 +112,7 @@ class HostProgramDraft:
         known = bound_by(graph.inputs, bound)
         steps: list[HostStep] = []
         for group in found.groups:
-            if group.kind is not Kind.HOST:
+            if group.kind is not GroupKind.HOST:
                 steps.append(self._call(graph, group, values))
                 continue
             for node in group.nodes:
@@ -166,7 +166,7 @@ class HostProgramDraft:
         for old_node in reversed(group.nodes):
             graph.erase(old_node)
         module = module_of(self.module, region, sizes)
-        if group.kind is Kind.PROGRAM:
+        if group.kind is GroupKind.PROGRAM:
             self.modules[number], self._nodes[number] = module, node
         elif group.device:
             hint = "give the shapes of the inputs, or leave the node on the default device"

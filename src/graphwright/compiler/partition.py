@@ -15,12 +15,12 @@ from graphwright.ir.graph import Graph, Node
 from graphwright.records import dataclass
 
 
-class Kind(enum.IntEnum):
+class GroupKind(enum.IntEnum):
     """The runner of a group. Groups of one round run in this order."""
 
     HOST = 0
     PROGRAM = 1
-    OPEN = 2
+    UNRANKED = 2
     """A program that reads a value of unknown rank: it is compiled at run time."""
 
 
@@ -28,7 +28,7 @@ class Kind(enum.IntEnum):
 class Group:
     """Nodes that run together: a program, or nodes that the host runs one by one."""
 
-    kind: Kind
+    kind: GroupKind
     nodes: tuple[Node, ...]
     device: str = ""
     """The device that the program is placed on; empty for the default."""
@@ -69,7 +69,7 @@ def partition(graph: Graph, bound: Iterable[str] = (), given: Mapping[Node, str]
         if node.is_constant:
             continue
         kind = _kind(node, reasons)
-        runner = kind, 0 if kind is Kind.HOST else devices.index(device_of(node))
+        runner = kind, 0 if kind is GroupKind.HOST else devices.index(device_of(node))
         before = [v.producer for v in node.inputs if v is not None and v.producer is not None]
         if definers:
             before += [definers[name] for name in symbols_of(node) if definers.get(name, node) is not node]
@@ -79,14 +79,14 @@ def partition(graph: Graph, bound: Iterable[str] = (), given: Mapping[Node, str]
     for node, slot in rounds.items():
         slots.setdefault(slot, []).append(node)
     groups = tuple(
-        Group(kind, tuple(nodes), "" if kind is Kind.HOST else devices[device])
+        Group(kind, tuple(nodes), "" if kind is GroupKind.HOST else devices[device])
         for (_, (kind, device)), nodes in sorted(slots.items(), key=lambda item: item[0])
     )
-    whole = all(group.kind is Kind.PROGRAM and not group.device for group in groups) and _is_plain(graph)
+    whole = all(group.kind is GroupKind.PROGRAM and not group.device for group in groups) and _is_plain(graph)
     return Partition(groups, reasons, whole)
 
 
-_Runner = tuple[Kind, int]
+_Runner = tuple[GroupKind, int]
 """The runner of a node: its kind, and the number of the device."""
 _Slot = tuple[int, _Runner]
 """A round, and what runs in it."""
@@ -103,10 +103,14 @@ def _after(slot: _Slot, follower: _Runner) -> int:
     return slot[0] + (slot[1] > follower)
 
 
-def _kind(node: Node, reasons: dict[Node, str]) -> Kind:
+def _kind(node: Node, reasons: dict[Node, str]) -> GroupKind:
     if node in reasons:
-        return Kind.HOST
-    return Kind.OPEN if any(v is not None and v.type.shape is None for v in node.inputs) else Kind.PROGRAM
+        return GroupKind.HOST
+    return (
+        GroupKind.UNRANKED
+        if any(v is not None and v.type.shape is None for v in node.inputs)
+        else GroupKind.PROGRAM
+    )
 
 
 def _definers(reasons: dict[Node, str], bound: set[str]) -> dict[str, Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from graphwright.fusion.partition import Group, Partition
+from graphwright.fusion.kernel_groups import KernelGroup, KernelPartition
 from graphwright.ir.builtin.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait
@@ -19,7 +19,9 @@ from graphwright.targets.base import Target
 class Candidate:
     """A possible merge of ``producer`` and ``consumer``, which reads its results, into one kernel."""
 
-    def __init__(self, producer: Group, consumer: Group, partition: Partition, target: Target) -> None:
+    def __init__(
+        self, producer: KernelGroup, consumer: KernelGroup, partition: KernelPartition, target: Target
+    ) -> None:
         self.producer, self.consumer = producer, consumer
         self.partition, self.target = partition, target
 
@@ -52,9 +54,9 @@ class Candidate:
             return analyze([n for n in self.nodes if n not in self.anchors])
         return extended(self.producer.nest, self.consumer.nodes[0])
 
-    def merged(self) -> Group:
+    def merged(self) -> KernelGroup:
         """Both sides as one group."""
-        return Group(self.nodes, self.anchors, self.nest)
+        return KernelGroup(self.nodes, self.anchors, self.nest)
 
     @cached_property
     def members(self) -> frozenset[Node]:

@@ -15,10 +15,10 @@ from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.decisions import Decision, merge_decision
 from graphwright.fusion.hints import Hints
+from graphwright.fusion.kernel_groups import KernelGroup, KernelPartition
 from graphwright.fusion.legality import code_refusal, loops_refusal, merge_refusal
 from graphwright.fusion.measured import EXPECTED, Outcome, is_split, measured_outcome
 from graphwright.fusion.outline import outline
-from graphwright.fusion.partition import Group, Partition
 from graphwright.fusion.rules import BUILT_IN
 from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.switches import RuleSet
@@ -82,14 +82,14 @@ class _Grouping:
     def __init__(self, graph: Graph, record: Record, fuse: Fuse, hints: Hints, splits: Splits) -> None:
         self.record, self.fuse, self.hints, self.splits = record, fuse, hints, splits
         self.target, self.rules, self.choices = fuse.target, fuse.rules, fuse.choices
-        self.partition = Partition(graph)
+        self.partition = KernelPartition(graph)
         self.decisions: dict[tuple[Node, Node], Decision] = {}
         self.apart: dict[Node, Refusal] = {}
         """Nodes that cannot be in a region, each with the reason."""
         self.requested: set[Node] = set()
         """Nodes that users' rules or measurements merged."""
 
-    def run(self) -> list[Group]:
+    def run(self) -> list[KernelGroup]:
         for node in self.partition.graph:
             if not node.is_constant:
                 self._visit(node)
@@ -108,7 +108,7 @@ class _Grouping:
             self.apart[node] = refusal
         else:
             anchors = (node,) if Trait.CONTRACTION in node.op.traits else ()
-            self.partition.add(Group([node], anchors))
+            self.partition.add(KernelGroup([node], anchors))
             if anchors:
                 refusal = Refusal(Code.PROLOGUE, f"{node.op.name} reads its operands from memory")
         for producer in _producers(node):
@@ -170,7 +170,7 @@ class _Grouping:
             self.requested.update(candidate.nodes)
         return outcome
 
-    def _split(self, group: Group) -> Iterator[Group]:
+    def _split(self, group: KernelGroup) -> Iterator[KernelGroup]:
         """The kernels that compute ``group``: one, unless two are predicted to be faster."""
         cuts = list(self.splits.cuts(group))
         may_split = self.fuse.splits and not self._is_requested(group)
@@ -193,10 +193,10 @@ class _Grouping:
         if decision is not None and decision.code is Code.MERGED:
             self.decisions[cut.producer, cut.reader] = replace(decision, predicted=cut.predicted)
 
-    def _is_split(self, group: Group, first: Group, second: Group) -> bool:
+    def _is_split(self, group: KernelGroup, first: KernelGroup, second: KernelGroup) -> bool:
         return is_split(group.nodes, first.nodes, second.nodes, self.choices, self.record.notes)
 
-    def _is_requested(self, group: Group) -> bool:
+    def _is_requested(self, group: KernelGroup) -> bool:
         """Whether a hint, a user's rule or a measurement on this machine requests the kernel."""
         return any(node in self.requested or self.hints.group_of(node) is not None for node in group.nodes)
 

@@ -10,7 +10,7 @@ from typing import Final
 from graphwright.errors import Collector, ModelError
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.decisions import Decision
-from graphwright.fusion.partition import Group, Partition
+from graphwright.fusion.kernel_groups import KernelGroup, KernelPartition
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.hints import NEVER, hints_of
 from graphwright.ir.op import Trait
@@ -80,12 +80,12 @@ class Hints:
                     return f"{node.location} is in the hinted group {hinted.name!r}, and {apart}"
         raise ValueError("neither side has a hint")
 
-    def _of(self, group: Group) -> HintedGroup | None:
+    def _of(self, group: KernelGroup) -> HintedGroup | None:
         return next((found for found in map(self.group_of, group.nodes) if found is not None), None)
 
     # -- hints that cannot be satisfied
 
-    def check(self, partition: Partition, decisions: Mapping[tuple[Node, Node], Decision]) -> None:
+    def check(self, partition: KernelPartition, decisions: Mapping[tuple[Node, Node], Decision]) -> None:
         """Collects the hints that the final partition of one graph does not satisfy."""
         members: dict[str, list[Node]] = {}
         for node in partition.graph:
@@ -115,7 +115,7 @@ class Hints:
         self,
         group: str,
         nodes: list[Node],
-        partition: Partition,
+        partition: KernelPartition,
         decisions: Mapping[tuple[Node, Node], Decision],
     ) -> None:
         kernel = {node: partition.group_of.get(node, node) for node in nodes}

@@ -13,8 +13,8 @@ from typing import Final
 from graphwright.cost.machine import Machine
 from graphwright.cost.nominal import nominal
 from graphwright.fusion.edit_model import EditModel, coefficients
+from graphwright.fusion.kernel_groups import KernelGroup, connected_parts
 from graphwright.fusion.kernel_nodes import KernelNodes
-from graphwright.fusion.partition import Group, connected_parts
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import SymbolTable
@@ -58,7 +58,7 @@ class Splits:
     def _log_ratio(self, first: Sequence[Node], second: Sequence[Node], both: KernelNodes) -> float:
         return round(self._model.predict([KernelNodes.of(first), KernelNodes.of(second)], [both]), 4)
 
-    def cuts(self, group: Group) -> Iterator[Cut]:
+    def cuts(self, group: KernelGroup) -> Iterator[Cut]:
         """The cuts of ``group`` between a node and each of its readers."""
         if not 2 <= len(group.nodes) <= MOST_NODES or not _is_covered(group.nodes):
             return
@@ -70,7 +70,7 @@ class Splits:
                 for producer, reader in pairs:
                     yield Cut(producer, reader, first, second, predicted)
 
-    def best(self, group: Group, cuts: Sequence[Cut]) -> tuple[Group, Group, float] | None:
+    def best(self, group: KernelGroup, cuts: Sequence[Cut]) -> tuple[KernelGroup, KernelGroup, float] | None:
         """The two kernels of the cut that is predicted to gain most, and log(time of one kernel / time of
         two); None if no cut gains enough, or if ``group`` takes less time than one more task costs.
         """
@@ -83,7 +83,7 @@ class Splits:
                 return first, second, cut.predicted
         return None
 
-    def _is_short(self, group: Group) -> bool:
+    def _is_short(self, group: KernelGroup) -> bool:
         """Whether ``group`` takes less time than a task costs, with its barrier between threads."""
         costs = self._model.costs
         return costs.nanoseconds([KernelNodes.of(group.nodes)]) < costs.machine.task_ns
@@ -117,11 +117,11 @@ def _computes(nodes: Sequence[Node]) -> bool:
     return any(Trait.VIEW not in node.op.traits for node in nodes)
 
 
-def _group(nodes: Sequence[Node]) -> Group | None:
+def _group(nodes: Sequence[Node]) -> KernelGroup | None:
     """``nodes`` as one kernel; None if no loop nest fits them."""
     anchors = tuple(node for node in nodes if Trait.CONTRACTION in node.op.traits)
     rest = [node for node in nodes if node not in anchors]
     try:
-        return Group(list(nodes), anchors, analyze(rest) if rest else None)
+        return KernelGroup(list(nodes), anchors, analyze(rest) if rest else None)
     except NotOneNest:
         return None

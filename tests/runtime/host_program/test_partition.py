@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphwright.compiler.partition import Kind, Partition, partition
+from graphwright.compiler.partition import GroupKind, Partition, partition
 from graphwright.ir.build import Builder, new_main_graph
 from graphwright.ir.builtin.constant import Constant
 from graphwright.ir.graph import Module, Node, Value
@@ -87,7 +87,7 @@ def test_nodes_after_an_unknown_rank_are_a_separate_program() -> None:
     reshaped = b(Reshape(), x, shape, known=known)
     found = finish(module, b(Exp(), reshaped, known=known), b(Relu(), x))
     kinds = {node.op.name: group.kind for group in found.groups for node in group.nodes}
-    assert kinds == {"Reshape": Kind.HOST, "Exp": Kind.OPEN, "Relu": Kind.PROGRAM}
+    assert kinds == {"Reshape": GroupKind.HOST, "Exp": GroupKind.UNRANKED, "Relu": GroupKind.PROGRAM}
     assert found.reasons[reshaped.producer] == "the rank of its result is data-dependent"
 
 

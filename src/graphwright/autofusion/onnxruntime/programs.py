@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from graphwright.compiler.host_nodes import bound_by
-from graphwright.compiler.partition import Kind, Partition, partition
+from graphwright.compiler.partition import GroupKind, Partition, partition
 from graphwright.frontends.onnx.translate_foreign import translate_foreign
 from graphwright.fusion.outline import outline
 from graphwright.fusion.region_names import region_name
@@ -59,7 +59,7 @@ def _outline_graph(graph: Graph, programs: list[Node], outside: dict[Node, str])
     found = partition_programs(graph)
     outside |= {node: reason for node, reason in found.reasons.items() if not _chooses_by_sizes(node)}
     for group in found.groups:
-        if group.kind is not Kind.PROGRAM:
+        if group.kind is not GroupKind.PROGRAM:
             continue
         if count_launches(group.nodes) < LEAST_LAUNCHES:
             outside |= dict.fromkeys(group.nodes, "the program would be too small to save time")

@@ -1,4 +1,4 @@
-"""The partition of a graph: groups of nodes that fusion grows, each of which becomes one kernel."""
+"""The groups of nodes that fusion grows in a graph; each becomes one kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphwright.records import dataclass
 
 
 @dataclass(eq=False)
-class Group:
+class KernelGroup:
     """The nodes of one kernel, in graph order. ``nest`` is the loop analysis of all nodes except the anchors,
     if it has been run.
     """
@@ -68,21 +68,21 @@ def connected_parts(nodes: Sequence[Node]) -> list[list[Node]]:
     return list(parts.values())
 
 
-class Partition:
+class KernelPartition:
     """Groups of the nodes of ``graph``; a node belongs to at most one group."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.group_of: dict[Node, Group] = {}
+        self.group_of: dict[Node, KernelGroup] = {}
         self.position = {node: i for i, node in enumerate(graph)}
         self._bytes: dict[tuple[TensorType, ...], Dim] = {}
 
-    def add(self, group: Group) -> None:
+    def add(self, group: KernelGroup) -> None:
         """Assigns the nodes of ``group`` to it, including nodes that were in another group."""
         for node in group.nodes:
             self.group_of[node] = group
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[KernelGroup]:
         """All groups, ordered by their first node."""
         return list(dict.fromkeys(self.group_of.values()))
 
@@ -90,13 +90,13 @@ class Partition:
         """``nodes`` in graph order."""
         return sorted(nodes, key=self.position.__getitem__)
 
-    def producers(self, node: Node) -> dict[Group, list[Node]]:
+    def producers(self, node: Node) -> dict[KernelGroup, list[Node]]:
         """The groups that compute the operands of ``node``, with the producers in each, latest first: a
         residual addition fuses with the branch that ends later. Groups that only move elements come last: a
         merge with such a group saves a copy, a merge with another group an epilogue.
         """
         found = {v.producer for v in node.inputs if v is not None and v.producer in self.group_of}
-        producers: dict[Group, list[Node]] = {}
+        producers: dict[KernelGroup, list[Node]] = {}
         for producer in sorted((p for p in found if p is not None), key=lambda p: -self.position[p]):
             producers.setdefault(self.group_of[producer], []).append(producer)
         return dict(sorted(producers.items(), key=lambda item: item[0].is_only_views))

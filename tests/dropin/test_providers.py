@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from types import ModuleType
 from typing import Any
 
@@ -38,6 +40,31 @@ def test_providers_that_are_not_here_are_warned_of() -> None:
         ours.InferenceSession(sums(), providers=["CUDAExecutionProvider"])
     with pytest.warns(UserWarning, match="same length"):
         ours.InferenceSession(sums(), providers=["CPUExecutionProvider"], provider_options=[])
+
+
+@pytest.mark.parametrize(
+    ("providers", "options"),
+    [
+        (None, None),
+        (["A", ("B", {"device_id": 1, 2: True}), "A"], None),
+        (("CPUExecutionProvider", "B"), [{"a": 1}, {}]),
+        (["A"], []),
+        ([("A", {})], [{}]),
+        (["A"], ["a=1"]),
+        (["A"], {"A": {}}),
+        ([("A",)], None),
+        ({"A"}, None),
+    ],
+)
+def test_providers_are_split_into_names_and_options(providers: Any, options: Any) -> None:
+    def split(engine: ModuleType) -> Any:
+        collection = importlib.import_module(f"{engine.__name__}.capi.onnxruntime_inference_collection")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = collection.check_and_normalize_provider_args(providers, options, ["CPUExecutionProvider"])
+        return *found, len(caught)
+
+    same(split)
 
 
 @pytest.mark.parametrize("value", ["0", "1", "true"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import threading
 from pathlib import Path
 from types import ModuleType
@@ -209,6 +211,18 @@ def test_a_model_saved_under_the_name_of_the_ort_format_is_read(tmp_path: Path) 
     np.testing.assert_array_equal(found, ROWS + ROW)
     with pytest.raises(state.NoSuchFile):
         ours.InferenceSession(tmp_path / "missing.ort")
+    (tmp_path / "link.onnx").symlink_to(tmp_path / "gone.onnx")
+    with pytest.raises(state.NoSuchFile, match=r"link to .*gone\.onnx, which is not there"):
+        ours.InferenceSession(tmp_path / "link.onnx")
+
+
+def test_bytes_need_no_working_directory(tmp_path: Path) -> None:
+    folder = tmp_path / "removed"
+    folder.mkdir()
+    with contextlib.chdir(folder):
+        folder.rmdir()
+        (total, _) = ours.InferenceSession(sums()).run(None, FEED)
+    np.testing.assert_array_equal(total, ROWS + ROW)
 
 
 def test_an_index_beyond_a_sequence() -> None:
@@ -425,6 +439,16 @@ def test_run_async_calls_back(pair: dict[ModuleType, Any]) -> None:
     assert same(lambda engine: called(engine, FEED))[0][1:] == ["mine", False]
     assert same(lambda engine: called(engine, FEED | {"a": ROWS.astype(np.float64)}))[0] == [[], "mine", True]
     assert same(lambda engine: pair[engine].run_async(None, {"a": ROWS}, print, None)) == "ValueError"
+
+
+def test_errors_of_run_async_have_no_code(pair: dict[ModuleType, Any]) -> None:
+    def reported(engine: ModuleType) -> str:
+        done: queue.Queue[str] = queue.Queue()
+        wide = FEED | {"a": np.zeros((2, 4), np.float32)}
+        pair[engine].run_async(None, wide, lambda results, data, error: done.put(error), None)
+        return done.get(timeout=60)[:95]
+
+    assert same(reported).startswith("Got invalid dimensions for input: a")
 
 
 def test_sessions_can_be_subclassed() -> None:

@@ -26,8 +26,15 @@ class Status(Exception):
     def __init__(self, message: str = "") -> None:
         # the message of an error from another process has the code already
         if not message.startswith(_PREFIX):
-            message = f"{_PREFIX} : {self.code} : {self.label} : {message}"
+            message = f"{self._start()}{message}"
         super().__init__(message)
+
+    def without_code(self) -> str:
+        """The message without the code and its label, as ``run_async`` reports it."""
+        return str(self).removeprefix(self._start())
+
+    def _start(self) -> str:
+        return f"{_PREFIX} : {self.code} : {self.label} : "
 
 
 class Fail(Status, code=1, label="FAIL"):
@@ -159,7 +166,7 @@ def _class_of(error: GraphwrightError, first: Diagnostic) -> type[Status]:
 
 
 def _of_file(fault: Diagnostic) -> type[Status]:
-    if "no such file" in fault.message:
+    if "no such file" in fault.message or "which is not there" in fault.message:
         return NoSuchFile
     nothing = ("has no", "is empty")
     return InvalidArgument if any(text in fault.message for text in nothing) else InvalidProtobuf

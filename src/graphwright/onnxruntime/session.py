@@ -19,7 +19,14 @@ from graphwright.onnxruntime import feeds
 from graphwright.onnxruntime.binding import IOBinding, SessionIOBinding
 from graphwright.onnxruntime.devices import CPU, OrtMemoryInfo, require_cpu
 from graphwright.onnxruntime.ep_devices import DEVICE, OrtEpDevice
-from graphwright.onnxruntime.errors import Fail, InvalidArgument, Unsupported, foreign_op, translated
+from graphwright.onnxruntime.errors import (
+    Fail,
+    InvalidArgument,
+    Status,
+    Unsupported,
+    foreign_op,
+    translated,
+)
 from graphwright.onnxruntime.faults import sentence
 from graphwright.onnxruntime.options import RunOptions, SessionOptions
 from graphwright.onnxruntime.profile import Profile
@@ -335,6 +342,8 @@ class InferenceSession:
     ) -> None:
         try:
             results, fault = self.run(names, feed), ""
+        except Status as error:
+            results, fault = [], error.without_code()
         except Exception as error:
             results, fault = [], str(error)
         try:

@@ -91,7 +91,7 @@ def open_session_model(source: Source, given: SessionOptions, options: Options) 
     if holds_package(source):
         model = gw.load(source, options=options)
         return SessionModel(model, signature.of_package(model), options)
-    folder = Path.cwd() if isinstance(source, bytes) else None
+    folder = _working_folder() if isinstance(source, bytes) else None
     opened = open_model(source, options.external_data or folder)
     override(opened.model, given.overrides())
     model = gw.compile(opened, options=options)
@@ -100,6 +100,14 @@ def open_session_model(source: Source, given: SessionOptions, options: Options) 
         _write(source, given)
     needed = about.overridable or signature.shares_names(about.inputs) or signature.has_scalars(model.inputs)
     return SessionModel(model, about, options, opened if needed else None)
+
+
+def _working_folder() -> Path | None:
+    """The working directory; None if it was removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
 
 
 def override(proto: onnx.ModelProto, given: Overrides) -> None:

@@ -9,6 +9,9 @@ from graphwright.onnxruntime.binding import IOBinding as IOBinding
 from graphwright.onnxruntime.devices import OrtDevice as OrtDevice
 from graphwright.onnxruntime.devices import get_ort_device_type as get_ort_device_type
 from graphwright.onnxruntime.enums import OrtDeviceVendorId as OrtDeviceVendorId
+from graphwright.onnxruntime.providers import (
+    check_and_normalize_provider_args as check_and_normalize_provider_args,
+)
 from graphwright.onnxruntime.refused import refused
 from graphwright.onnxruntime.session import InferenceSession as InferenceSession
 from graphwright.onnxruntime.values import OrtValue as OrtValue

@@ -23,3 +23,18 @@ def test_one_element_of_a_vector_has_no_lanes(body: str) -> None:
     x = np.array([0.5, 1, 1.5, 2], np.float32)
     (z,) = gw.compile(onnx.parser.parse_model(text))(x)
     np.testing.assert_allclose(z, np.exp(x[2]) if "Log" not in body else x[2], rtol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3])
+def test_a_reshaped_operand_that_others_read_is_stored_without_iterations(columns: int) -> None:
+    """A loop over the columns of ``s`` does not store the one element of ``u`` if there are no columns."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[A] x, float[B] y) => (float[] s, float[] t)
+        <int64[1] zero = {0}, int64[2] flat = {1, -1}>
+        { u = Unsqueeze (x, zero) v = Unsqueeze (y, zero) s = Add (u, v)
+          d = Add (u, u) r = Reshape (d, flat) t = Add (r, r) }"""
+    model = gw.compile(onnx.parser.parse_model(text))
+    y = np.ones(columns, np.float32)
+    for x in (2, 5):
+        s, t = model(np.array([x], np.float32), y)
+        np.testing.assert_array_equal(s, x + y[None])
+        np.testing.assert_array_equal(t, [[4 * x]])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.epilogue import epilogue_refusal
-from graphwright.fusion.moves import moves_refusal
+from graphwright.fusion.moves import moves_refusal, stored_parts_refusal
 from graphwright.fusion.outline import operands_of
 from graphwright.fusion.siblings import siblings_refusal
 from graphwright.ir.graph import Node
@@ -61,7 +61,10 @@ def merge_refusal(candidate: Candidate) -> Refusal | None:
         return Refusal(Code.MOVED_EPILOGUE, Code.MOVED_EPILOGUE.means)
     try:
         nest = candidate.nest
-        refusal = moves_refusal(nest, candidate.stored()) if moves else None
+        stored = candidate.stored() if moves or nest.partial else []
+        refusal = stored_parts_refusal(nest, stored)
+        if moves and refusal is None:
+            refusal = moves_refusal(nest, stored)
     except NotOneNest as found:
         return found.refusal
     if refusal is not None:

@@ -19,17 +19,24 @@ faster.
 """
 
 
-def moves_refusal(nest: Nest, stored: Sequence[Value]) -> Refusal | None:
-    """Why loads and stores of ``nest`` cannot absorb the data movement among its nodes; None if all loaded
-    values, and the values ``stored``, are in contiguous runs along the vectorized axis.
-
-    Raises NotOneNest if an access has no affine address.
+def stored_parts_refusal(nest: Nest, stored: Iterable[Value]) -> Refusal | None:
+    """Why ``nest`` cannot store the values ``stored``; None if each has an element for each iteration of the
+    loops. Loops that a size of 0 leaves without iterations would not store a smaller one.
     """
     whole = {frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)}
     for value in stored:
         is_part = value in nest.slices or frozenset(nest.axes_of(nest.axis_maps[value])) not in whole
         if value in nest.partial and is_part:
             return Refusal(Code.PART_STORED, Code.PART_STORED.means)
+    return None
+
+
+def moves_refusal(nest: Nest, stored: Sequence[Value]) -> Refusal | None:
+    """Why loads and stores of ``nest`` cannot absorb the data movement among its nodes; None if all loaded
+    values, and the values ``stored``, are in contiguous runs along the vectorized axis.
+
+    Raises NotOneNest if an access has no affine address.
+    """
     for run in _runs(nest, dict.fromkeys((*nest.loaded, *stored))):
         elements = nest.axes.extent(run)
         if not isinstance(elements, int) or elements < SHORTEST_RUN:

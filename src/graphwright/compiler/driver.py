@@ -17,7 +17,7 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.clone import clone_module
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module
-from graphwright.ir.symbols import SymbolError
+from graphwright.ir.symbols import Constraint, SymbolError
 from graphwright.package.package import MAIN, Package
 from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
@@ -106,9 +106,9 @@ class _Driver:
         the likely sizes, or one program per combination of ranks. For other shapes, the general graph is
         compiled at run time.
         """
-        general, inputs = clone_module(module), [value.type for value in module.main.inputs]
-        module.symbols.assume_of(None if self.assume_all_sizes else frozenset(symbols_in(inputs)))
-        records = [*records, *self._infer_shapes(module)]
+        general = clone_module(module)
+        module, inferred = self._infer_assuming(module, general)
+        records = [*records, *inferred]
         if _has_unknown_ranks(general):
             variants = rank_variants(module)
             if is_only_variant(variants):
@@ -116,6 +116,28 @@ class _Driver:
             elif all(partition(each.main).is_whole for each in variants):
                 return RankVariants(general, variants)
         return Single(module, general, records)
+
+    def _infer_assuming(self, module: Module, general: Module) -> tuple[Module, list[Record]]:
+        """``module``, or another copy of ``general``, with its likely sizes assumed. If assumptions
+        contradict each other or the model, inference starts again without them.
+        """
+        inputs = frozenset(symbols_in(value.type for value in general.main.inputs))
+        refused: frozenset[Constraint] = frozenset()
+        while True:
+            symbols = module.symbols
+            symbols.assume_of(None if self.assume_all_sizes else inputs, refused)
+            wrong = symbols.conflicts
+            try:
+                records = self._infer_shapes(module)
+            except ModelError:
+                wrong = wrong or set(symbols.guards)
+                if not wrong:
+                    raise
+            else:
+                if not wrong:
+                    return module, records
+            refused |= wrong
+            module = clone_module(general)
 
     def _infer_shapes(self, module: Module) -> list[Record]:
         return run_passes(module, shape_passes(module, self.options), self.options, self.observe)

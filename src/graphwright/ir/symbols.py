@@ -7,7 +7,7 @@ import re
 from graphwright.ir.algebra.atoms import Atom, Function, Symbol
 from graphwright.ir.algebra.bounds import Range, bounds
 from graphwright.ir.algebra.constraints import RELATIONS, Constraint, LowerBounds, Relations
-from graphwright.ir.algebra.equalities import follows
+from graphwright.ir.algebra.equalities import follows, reduced_difference
 from graphwright.ir.algebra.expressions import (
     MAX_TERMS,
     Dim,
@@ -84,6 +84,10 @@ class SymbolTable:
     """
     undecided: bool = False
     """Whether the last inference left a size or rank open that an assumption would have decided."""
+    refused: frozenset[Constraint] = frozenset()
+    """Assumptions that inference must not make, because an earlier inference found them in conflict."""
+    conflicts: set[Constraint] = field(default_factory=set)
+    """Assumptions that contradict each other or a constraint."""
     host_sizes: set[str] = field(default_factory=set)
     """Symbols of sizes that the host finds by running a node: programs must not assume
     anything about them.
@@ -99,12 +103,14 @@ class SymbolTable:
         """Makes the module general again: drops all assumptions, and makes no new ones."""
         self.guards, self.assumable, self.undecided, self.demands_all = {}, frozenset(), False, False
         self.is_general = True
+        self.refused, self.conflicts = frozenset(), set()
 
-    def assume_of(self, names: frozenset[str] | None) -> None:
-        """Allows inference to make likely assumptions about ``names`` (None: all symbols). About other
-        symbols it adds constraints, or leaves the decision to the host.
+    def assume_of(self, names: frozenset[str] | None, refused: frozenset[Constraint] = frozenset()) -> None:
+        """Allows inference to make likely assumptions about ``names`` (None: all symbols), except those that
+        are ``refused``. About other symbols it adds constraints, or leaves the decision to the host.
         """
         self.assumable, self.is_general = names, False
+        self.refused, self.conflicts = refused, set()
 
     def copy(self) -> SymbolTable:
         """An independent copy."""
@@ -115,6 +121,7 @@ class SymbolTable:
             constraints=dict(self.constraints),
             guards=dict(self.guards),
             host_sizes=set(self.host_sizes),
+            conflicts=set(self.conflicts),
             _constraint_lows=LowerBounds(),
             _guard_lows=LowerBounds(),
         )
@@ -155,10 +162,11 @@ class SymbolTable:
 
     def proves_equal(self, a: Dim, b: Dim) -> bool:
         """Whether ``a == b`` for all sizes, or as a consequence of required or assumed equalities."""
-        if a == b or always_equal(a, b):
+        if isinstance(a, int) and isinstance(b, int):
+            return a == b
+        if always_equal(a, b):
             return True
-        equalities = [c for c in (*self.constraints, *self.guards) if c.relation == "=="]
-        return bool(equalities) and follows(a, b, equalities)
+        return bool(equalities := self._equalities()) and follows(a, b, equalities)
 
     def refutes_equal(self, a: Dim, b: Dim) -> bool:
         """Whether ``a == b`` for no sizes within the ranges."""
@@ -185,13 +193,42 @@ class SymbolTable:
         """Adds a constraint that could not be proved. It is checked when a plan is made for
         concrete shapes.
         """
-        self.constraints.setdefault(Constraint(relation, left, right, node))
+        constraint = Constraint(relation, left, right, node)
+        if constraint not in self.constraints and self._is_contradicted(constraint):
+            self.conflicts |= self._guards_about(constraint)
+        self.constraints.setdefault(constraint)
 
     def assume(self, relation: str, left: Dim, right: Dim, node: str) -> bool:
-        """Adds a guard if its symbols are assumable. Returns whether they are."""
+        """Adds a guard if its symbols are assumable and it contradicts no known relation. Returns whether it
+        was added.
+        """
         guard = Constraint(relation, left, right, node)
-        if self.assumable is not None and not guard.names <= self.assumable:
-            self.undecided = True
+        if guard in self.guards:
+            return True
+        is_assumable = self.assumable is None or guard.names <= self.assumable
+        if is_assumable and guard not in self.refused and not self._is_contradicted(guard):
+            (self.constraints if self.demands_all else self.guards).setdefault(guard)
+            return True
+        if is_assumable and guard not in self.refused and (others := self._guards_about(guard)):
+            self.conflicts |= {guard, *others}
+        self.undecided = True
+        return False
+
+    def _guards_about(self, relation: Constraint) -> set[Constraint]:
+        """The guards that share a symbol with ``relation``."""
+        return {guard for guard in self.guards if not guard.names.isdisjoint(relation.names)}
+
+    def _is_contradicted(self, relation: Constraint) -> bool:
+        """Whether ``relation`` is an equality that is refuted for all sizes for which the required and
+        assumed equalities hold.
+        """
+        if relation.relation != "==":
             return False
-        (self.constraints if self.demands_all else self.guards).setdefault(guard)
-        return True
+        try:
+            difference = reduced_difference(relation.left, relation.right, self._equalities())
+            return self.refutes_equal(difference, 0)
+        except SymbolError:
+            return False
+
+    def _equalities(self) -> tuple[Constraint, ...]:
+        return tuple(c for c in (*self.constraints, *self.guards) if c.relation == "==")

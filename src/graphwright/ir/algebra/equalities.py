@@ -18,18 +18,25 @@ def follows(a: Dim, b: Dim, equalities: Iterable[Constraint]) -> bool:
     """Whether ``a == b`` follows from ``equalities``: by a chain of them, or by Gaussian elimination over the
     integers.
 
-    An equality that can be solved for a symbol substitutes it everywhere, also inside functions. Each other
-    equality eliminates one monomial. Expressions that cannot be formed (a division by 0, too many terms)
-    prove nothing.
+    Expressions that cannot be formed (a division by 0, too many terms) prove nothing.
     """
     given = tuple(equalities)
     classes = _classes(given)
     if a in classes and b in classes[a]:
         return True
     try:
-        return _eliminated(given).reduced(a - b) == 0
+        return reduced_difference(a, b, given) == 0
     except SymbolError:
         return False
+
+
+def reduced_difference(a: Dim, b: Dim, equalities: tuple[Constraint, ...]) -> Dim:
+    """A multiple of ``a - b``, reduced by ``equalities``.
+
+    An equality that can be solved for a symbol substitutes it everywhere, also inside functions. Each other
+    equality eliminates one monomial. Raises SymbolError for expressions that cannot be formed.
+    """
+    return _eliminated(equalities).reduced(a - b)
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graphwright import _native
@@ -86,7 +86,7 @@ class HostProgramExecutor(Executor):
         return {**called, "runs": own["runs"]}
 
     def _run(self, arrays: Sequence[Array], run: Run) -> list[Array]:
-        results = self._graph.run(arrays, run, self._conditions.check)
+        results = self._graph.run(arrays, run, self._conditions)
         with self._lock:
             self._counted["runs"] += 1
             self._counted["host_calls"] += run.host_calls
@@ -102,12 +102,16 @@ class Conditions:
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Raises FeedError if the sizes known so far violate a guard or a constraint."""
-        for guard in self._guards:
-            if guard.broken_by(sizes):
-                raise FeedError(Diagnostic("guard", str(guard), guard.node))
+        self.check_guards(sizes)
         broken = [(each, fault) for each in self._constraints if (fault := each.broken_by(sizes))]
         if broken:
             raise FeedError(*(Diagnostic("constraint", fault, each.node) for each, fault in broken))
+
+    def check_guards(self, sizes: Mapping[str, int]) -> None:
+        """Raises FeedError if the sizes known so far violate a guard."""
+        for guard in self._guards:
+            if guard.broken_by(sizes):
+                raise FeedError(Diagnostic("guard", str(guard), guard.node))
 
 
 class _Graph:
@@ -142,14 +146,18 @@ class _Graph:
         indices = [results.index(number) if number in results else None for number in step.outputs]
         return CallProgramRunner(step, executors[step.number], indices)
 
-    def run(self, arrays: Sequence[Any], run: Run, check: Callable[[Mapping[str, int]], None]) -> list[Any]:
-        """The outputs for ``arrays``: new arrays, or those of ``run.targets``. ``check`` gets the sizes of
-        the inputs at the start, and all sizes that the run has bound at the end.
+    def run(self, arrays: Sequence[Any], run: Run, conditions: Conditions) -> list[Any]:
+        """The outputs for ``arrays``: new arrays, or those of ``run.targets``. ``conditions`` are checked for
+        the sizes of the inputs at the start, and for all sizes that the run has bound at the end.
         """
         self._receive(arrays, run)
-        check(run.sizes)
-        self._walk(run)
-        check(run.sizes)
+        conditions.check(run.sizes)
+        try:
+            self._walk(run)
+        except GraphwrightError:
+            conditions.check_guards(run.sizes)  # another form of the model may run with these sizes
+            raise
+        conditions.check(run.sizes)
         results: list[Any] = []
         for k, number in enumerate(self._program.results):
             value, target = run.values[number], run.targets[k] if run.targets else None

@@ -88,12 +88,16 @@ class Loops(Accumulations):
             for count in sorted({self.copies(loop), 2}, reverse=True):
                 with self.block(f"for (; {axis} + {count} <= {end}; {axis} += {count})"), self.late():
                     for position in (axis, *(f"({axis} + {k})" for k in range(1, count))):
-                        with self.block(""):
-                            self.scope.names[loop.axis] = position
-                            self.body(loop.body)
+                        self.iteration(loop, position)
             with self.block(f"if ({axis} < {end})"):
                 self.scope.names[loop.axis] = axis
                 self.body(loop.body)
+
+    def iteration(self, loop: Loop, position: str) -> None:
+        """Emits the body of ``loop`` for the iteration ``position``, as a block."""
+        with self.block(""):
+            self.scope.names[loop.axis] = position
+            self.body(loop.body)
 
     @contextmanager
     def late(self) -> Iterator[None]:
@@ -204,13 +208,27 @@ class Loops(Accumulations):
                     head = f"for (; {step} + {copies} <= {count}; {step} += {copies})"
                     numbers = [f"{step} + {copy}" if copy else step for copy in range(copies)]
                     offsets = numbers if width == 1 else [f"{width} * ({number})" for number in numbers]
+                    starts = [f"{axis} + {offset}" for offset in offsets]
                     with self.block(head), self.late_if_possible(loop, copies):
-                        positions = [self.fresh(loop.axis) for _ in numbers]
-                        for position, offset in zip(positions, offsets, strict=True):
-                            self.line(f"const int64_t {position} = {axis} + {offset};")
-                        for position, number in zip(positions, numbers, strict=True):
-                            self.scope.names[loop.axis] = position
-                            self.part_step(part, {name: f"{kept[name]}[{number}]" for name in kept})
+                        self.part_steps(loop, part, starts, kept, numbers)
+
+    def part_steps(
+        self,
+        loop: Loop,
+        part: DistributedLoop,
+        starts: Sequence[str],
+        arrays: Mapping[str, str],
+        numbers: Sequence[str],
+    ) -> None:
+        """Emits the vectors of ``part`` that begin at ``starts``. ``arrays`` have the values that are passed
+        between loops, at the indices ``numbers``.
+        """
+        positions = [self.fresh(loop.axis) for _ in starts]
+        for position, start in zip(positions, starts, strict=True):
+            self.line(f"const int64_t {position} = {start};")
+        for position, number in zip(positions, numbers, strict=True):
+            self.scope.names[loop.axis] = position
+            self.part_step(part, {name: f"{array}[{number}]" for name, array in arrays.items()})
 
     def part_step(self, part: DistributedLoop, kept: Mapping[str, str]) -> None:
         """Emits one vector of ``part``; ``kept``: the addresses of values that are passed between loops."""

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 import graphwright as gw
 import graphwright.onnxruntime as ours
 from graphwright.onnxruntime.capi import onnxruntime_pybind11_state as state
-from tests.dropin.support import (
+from tests.onnxruntime.support import (
     F32,
     FEED,
     I64,

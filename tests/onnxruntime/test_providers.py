@@ -11,7 +11,7 @@ import pytest
 
 import graphwright.onnxruntime as ours
 from graphwright.onnxruntime.capi import onnxruntime_pybind11_state as our_state
-from tests.dropin.support import FEED, same, sums
+from tests.onnxruntime.support import FEED, same, sums
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import onnxruntime as theirs
 import pytest
 
 import graphwright.onnxruntime as ours
-from tests.dropin.support import sums
+from tests.onnxruntime.support import sums
 
 
 @pytest.fixture(scope="module")

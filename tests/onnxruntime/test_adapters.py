@@ -13,7 +13,7 @@ from onnx import helper
 
 import graphwright.onnxruntime as ours
 from graphwright.ir.arrays import Array
-from tests.dropin.support import F32, built, same
+from tests.onnxruntime.support import F32, built, same
 
 DOWN, UP = np.arange(8, dtype=np.float32).reshape(4, 2), np.array([[1, 2, 3], [0, 1, 0]], np.float32)
 X = np.array([[1, 0, 2, 1]], np.float32)

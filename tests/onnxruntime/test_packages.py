@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks.models import cache
-from tests.dropin.examples import EXAMPLES
+from tests.onnxruntime.examples import EXAMPLES
 
 SCRIPT = Path(__file__).with_name("examples.py")
 SOURCE = Path(__file__).parents[2] / "src"

@@ -14,7 +14,7 @@ from onnxruntime.transformers.io_binding_helper import TypeHelper as Theirs
 
 import graphwright.onnxruntime as ours
 from graphwright.onnxruntime.transformers.io_binding_helper import TypeHelper as Ours
-from tests.dropin.support import outcome, sums
+from tests.onnxruntime.support import outcome, sums
 
 TYPES = [
     *("float", "float16", "double", "bool", "int8", "int16", "int32", "int64"),

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import graphwright.onnxruntime as ours
 from graphwright.onnxruntime.errors import InvalidGraph, Unsupported
-from tests.dropin.support import built, same, sums
+from tests.onnxruntime.support import built, same, sums
 
 
 def fields(engine: ModuleType, kind: str) -> dict[str, Any]:

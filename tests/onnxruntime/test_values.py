@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 import graphwright.onnxruntime as ours
-from tests.dropin.support import F32, ROW, ROWS, built, copied, outcome, plain, same, sums
+from tests.onnxruntime.support import F32, ROW, ROWS, built, copied, outcome, plain, same, sums
 
 
 def facts(value: Any) -> Any:

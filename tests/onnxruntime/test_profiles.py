@@ -10,7 +10,7 @@ from typing import Any
 import onnxruntime as theirs
 
 import graphwright.onnxruntime as ours
-from tests.dropin.support import FEED, ROWS, plain, sums
+from tests.onnxruntime.support import FEED, ROWS, plain, sums
 
 
 def test_a_session_writes_a_profile(tmp_path: Path, pair: dict[ModuleType, Any]) -> None:

@@ -245,3 +245,14 @@ def test_zero_points_of_unknown_rank_do_not_change_the_dtype_of_the_result() -> 
     x, w = np.full((1, 1, 3), 5, np.uint8), np.full((1, 1, 2), 7, np.uint8)
     (y,) = model(x, w, np.array(4, np.uint8), np.array(4, np.uint8))
     assert (y.dtype, y.tolist()) == (np.int32, [[[6, 6]]])
+
+
+def test_a_slice_of_an_unknown_rank_by_bounds_that_are_computed() -> None:
+    """Scalars have no axis to slice, so that they are not among the ranks that the model is compiled for."""
+    bounds = {name: (np.int64, (1,)) for name in ("low", "high")}
+    model = gw.compile(model_of("Slice", 13, {"x": (np.float32, None), **bounds}))
+    for shape in ((5, 3), (5,), (4, 2, 2)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        np.testing.assert_array_equal(model(x, np.array([1]), np.array([3]))[0], x[1:3])
+    with pytest.raises(gw.GraphwrightError):
+        model(np.zeros((), np.float32), np.array([1]), np.array([3]))

@@ -103,6 +103,8 @@ class Slice(BoundedForm, MovesAxes, PaddingRule, Op):
         axes = _or_default(bounds, 2, tuple(range(length)) if isinstance(length, int) else None)
         if axes is None:
             return tuple(at.symbols.fresh("sliced") for _ in x.shape)
+        if axes and not x.shape:
+            raise at.fail("a scalar has no axis to slice")
         axes, shape = tuple(at.axis(axis, x.rank) for axis in axes), list(x.shape)
         known = _known_slices(axes, bounds)
         for axis in axes:

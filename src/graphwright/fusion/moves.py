@@ -24,9 +24,8 @@ def stored_parts_refusal(nest: Nest, stored: Iterable[Value]) -> Refusal | None:
     loops. Loops that a size of 0 leaves without iterations would not store a smaller one.
     """
     whole = {frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)}
-    for value in stored:
-        is_part = value in nest.slices or frozenset(nest.axes_of(nest.axis_maps[value])) not in whole
-        if value in nest.partial and is_part:
+    for value in filter(nest.partial.__contains__, stored):
+        if value in nest.slices or frozenset(nest.axes_of(nest.axis_maps[value])) not in whole:
             return Refusal(Code.PART_STORED, Code.PART_STORED.means)
     return None
 

@@ -4,7 +4,7 @@
 #   make test          run the test suite, in JOBS processes
 #   make lint          run ruff, mypy, import-linter, clang-format
 #   make format        format all Python, C and C++ files
-#   make bench         compare models (BENCH) with other engines, on THREADS threads; writes benchmarks/results
+#   make bench         compare models (BENCH) with other engines, on THREADS threads; writes benchmarks/results/models
 #   make test-models   run the tests on whole models, which are downloaded or built first
 #   make test-torch    run the PyTorch tests with another version of PyTorch (TORCH)
 #   make sizes         test every op at sizes of 0, 1, 2 and others, and on hostile values

@@ -1,4 +1,4 @@
-"""Draws the ratios in benchmarks/results: ``python -m benchmarks.chart`` writes a PNG for each setting."""
+"""Draws the ratios of models to peers: ``python -m benchmarks.chart`` writes a PNG for each setting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from benchmarks import RESULTS
+from benchmarks import MODEL_RESULTS
 from benchmarks.report import OURS, TITLES, Result, read_results, setting, setting_title
 
 INCHES_A_MODEL = 0.45
@@ -47,7 +47,7 @@ def draw(results: Sequence[Result], title: str) -> Figure:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chart", description=__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
+    parser.add_argument("--results", type=Path, default=MODEL_RESULTS, help="folder of the JSON files")
     folder: Path = parser.parse_args().results
     results = read_results(folder)
     for threads, busy in sorted({setting(result) for result in results}):

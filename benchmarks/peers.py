@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from benchmarks import RESULTS
+from benchmarks import MODEL_RESULTS
 from benchmarks.build import build
 from benchmarks.figures import memory_plan, work
 from benchmarks.models import MODELS, DevModel
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--round-seconds", type=float, default=ROUND_SECONDS)
     parser.add_argument("--busy", action="store_true", help="another process computes on one of the cores")
     parser.add_argument("--against", nargs="*", choices=PEERS, default=list(PEERS))
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
+    parser.add_argument("--results", type=Path, default=MODEL_RESULTS, help="folder of the JSON files")
     chosen = parser.parse_args()
     chosen.results.mkdir(parents=True, exist_ok=True)
     for name in MODELS if "all" in chosen.models else chosen.models:

@@ -1,4 +1,4 @@
-"""Writes benchmarks/results as tables: a summary in README.md, all results in benchmarks/README.md.
+"""Writes benchmarks/results/models as tables: a summary in README.md, all results in benchmarks/README.md.
 
 ``python -m benchmarks.report`` changes the files; ``--check`` only reports whether they are up to date.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import RESULTS
+from benchmarks import MODEL_RESULTS
 from benchmarks.pages import Part, table, threads_text
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +36,7 @@ graphwright is faster. `memory` is the same ratio of the peak resident memory; b
 """
 
 
-def read_results(folder: Path = RESULTS) -> list[Result]:
+def read_results(folder: Path = MODEL_RESULTS) -> list[Result]:
     """All results, by setting, then by model."""
     found = [json.loads(file.read_text()) for file in folder.glob("*.json")]
     return sorted(found, key=lambda result: (setting(result), result["model"]))

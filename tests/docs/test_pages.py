@@ -22,6 +22,21 @@ def test_modules_that_are_named_exist() -> None:
     assert [name for name in named if find_spec(name) is None] == []
 
 
+def test_the_page_about_benchmarks_lists_all_programs() -> None:
+    guarded = (path for path in (ROOT / "benchmarks").rglob("*.py") if "__main__" in path.read_text())
+    programs = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in guarded}
+    programs |= {
+        ".".join(path.parent.relative_to(ROOT).parts) for path in ROOT.glob("benchmarks/*/__main__.py")
+    }
+    listed = set(re.findall(r"-m (benchmarks[\w.]*)", (ROOT / "benchmarks" / "README.md").read_text()))
+    missing = {name for name in programs if name.removesuffix(".__main__") not in listed}
+    assert missing == {
+        "benchmarks.build",
+        "benchmarks.neighbor",
+        "benchmarks.models.export",
+    }  # others run them
+
+
 @pytest.mark.parametrize("page", MARKDOWN, ids=page_id)
 def test_all_links_have_targets(page: Path) -> None:
     text = re.sub(r"`[^`\n]*`", "", FENCED.sub("", page.read_text()))  # code may have ](

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,11 @@ def test_without_a_seed_they_differ_each_time() -> None:
         assert np.any(run_reference(op, inputs)[0] != run_reference(op, inputs)[0])
 
 
-def test_random_numbers_have_the_requested_mean_and_variance() -> None:
+@pytest.mark.parametrize("seed", [1.0, None])
+def test_random_numbers_have_the_requested_mean_and_variance(seed: float | None) -> None:
     uniform, normal = (
         run_reference(op, [])[0].astype(np.float64)
-        for op in (RandomUniform(MANY, -1.0, 3.0, F32, 1.0), RandomNormal(MANY, 5.0, 2.0, F32, 1.0))
+        for op in (RandomUniform(MANY, -1.0, 3.0, F32, seed), RandomNormal(MANY, 5.0, 2.0, F32, seed))
     )
     assert -1 <= uniform.min() < -0.99 and 2.99 < uniform.max() < 3
     assert abs(uniform.mean() - 1) < 0.02 and abs(uniform.var() - 16 / 12) < 0.02
@@ -65,6 +67,17 @@ def test_multinomial_draws_by_the_softmax_of_the_logits() -> None:
     (drawn,) = run_reference(Multinomial(40_000, I64, 1.0), [logits])
     counts = np.stack([np.bincount(row, minlength=4) / row.size for row in drawn])
     np.testing.assert_allclose(counts, shares, atol=0.01)
+
+
+def test_multinomial_needs_no_table_of_samples_and_classes() -> None:
+    tracemalloc.start()
+    try:
+        (drawn,) = run_reference(Multinomial(20_000, I64, 1.0), [np.zeros((1, 30_000), np.float32)])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0 <= drawn.min() < 30 and 29_970 <= drawn.max() < 30_000 and abs(drawn.mean() - 15_000) < 250
+    assert peak < 8_000_000
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.25, 0.9])

@@ -46,7 +46,9 @@ class Multinomial(Op):
         weights = np.exp(wide - np.max(wide, axis=1, keepdims=True))
         cumulative = np.cumsum(weights, axis=1)
         draws = generator(self.seed).uniform(size=(len(wide), self.count)) * cumulative[:, -1:]
-        classes = np.sum(draws[:, :, None] >= cumulative[:, None, :], axis=2)
+        classes = np.zeros(draws.shape, np.int64)
+        for found, drawn, sums in zip(classes, draws, cumulative, strict=True):
+            found[:] = np.searchsorted(sums, drawn, side="right")
         return np.asarray(np.minimum(classes, wide.shape[1] - 1), self.dtype.numpy)
 
 

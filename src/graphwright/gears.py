@@ -76,7 +76,7 @@ class Gears:
         faults.raise_if_any()
         count = prod(map(len, choices)) if choices else 0
         if not FEWEST <= count <= MOST:
-            faults.add("gears", f"gears: {count} are given, but there must be {FEWEST} to {MOST}")
+            faults.add("gears", f"the number of gears is {count}, but must be {FEWEST} to {MOST}")
         for one, other in combinations(choices, 2):
             for name, axis in _given_axes(one[0]) & _given_axes(other[0]):
                 faults.add("gears", f"axis {axis} of input {name!r} is given twice", hint="give it once")

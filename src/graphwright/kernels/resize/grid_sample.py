@@ -14,7 +14,7 @@ from graphwright.ir.symbols import Dim, ceildiv
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import FLAG, Extent, dense, within
 from graphwright.kernels.library.kernel_call import ArgumentsCall
-from graphwright.ops.core.interpolation import CUBIC_A, MAX_COORDINATE
+from graphwright.ops.core.interpolation_constants import CUBIC_A, MAX_COORDINATE
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 

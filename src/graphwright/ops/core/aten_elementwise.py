@@ -9,7 +9,7 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import AtenImport, AtenImporter, Op
 from graphwright.ir.types import BOOL
-from graphwright.ops.core.aten import BOTH_WAYS, TENSOR_OR_NUMBER, by_overload, elementwise, number
+from graphwright.ops.core.aten_imports import BOTH_WAYS, TENSOR_OR_NUMBER, by_overload, elementwise, number
 from graphwright.ops.core.binary import (
     Add,
     And,

@@ -31,7 +31,7 @@ from graphwright.ir.types import (
     TensorType,
     dtype_of,
 )
-from graphwright.ops.core.aten import by_overload, number
+from graphwright.ops.core.aten_imports import by_overload, number
 from graphwright.ops.core.binary import Add, And, BitwiseAnd, BitwiseOr, Less, Mul, Or, Sub, Xor
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.div import Div

@@ -8,7 +8,7 @@ from graphwright.ir.loops.nodes import Const, Scalar, apply, select
 from graphwright.ir.op import Array, InferError, Sample, arg, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.types import I32, U8
-from graphwright.ops.core.aten import TENSOR_OR_NUMBER, elementwise
+from graphwright.ops.core.aten_imports import TENSOR_OR_NUMBER, elementwise
 from graphwright.ops.core.checks import INTEGERS
 from graphwright.ops.core.elementwise_samples import binary_samples
 from graphwright.ops.core.pointwise import Pointwise

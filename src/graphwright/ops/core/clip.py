@@ -13,7 +13,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, SymbolTable, symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, U8, TensorType
-from graphwright.ops.core.aten import number
+from graphwright.ops.core.aten_imports import number
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import NUMBERS, need_dtype, need_scalar
 from graphwright.ops.core.known_elements import elementwise_fact

@@ -6,7 +6,7 @@ import numpy as np
 
 from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, Trait, op
-from graphwright.ops.core.aten import elementwise
+from graphwright.ops.core.aten_imports import elementwise
 from graphwright.ops.core.checks import FLOATS
 from graphwright.ops.core.elementwise_samples import unary_samples
 from graphwright.ops.core.imports import simple

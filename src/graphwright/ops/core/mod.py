@@ -11,7 +11,7 @@ from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, Inference, op
 from graphwright.ir.op.exporter import Exporter, Operand
 from graphwright.ir.symbols import Dim, mod
-from graphwright.ops.core.aten import BOTH_WAYS, TENSOR_OR_NUMBER, by_overload, elementwise
+from graphwright.ops.core.aten_imports import BOTH_WAYS, TENSOR_OR_NUMBER, by_overload, elementwise
 from graphwright.ops.core.checks import NUMBERS
 from graphwright.ops.core.elementwise_samples import binary_samples
 from graphwright.ops.core.imports import with_attributes

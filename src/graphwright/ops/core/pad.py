@@ -24,7 +24,7 @@ from graphwright.ir.op import (
 from graphwright.ir.op.exporter import Exporter
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, STRING, TensorType
-from graphwright.ops.core.aten import number
+from graphwright.ops.core.aten_imports import number
 from graphwright.ops.core.checks import need_sizes, rank_of, same_dtype
 from graphwright.ops.core.references import zero_of
 from graphwright.ops.core.size_inference import known_dims, known_ints, new_sizes, with_moved_elements

@@ -10,7 +10,7 @@ from graphwright.ir.loops.nodes import Scalar, apply, select
 from graphwright.ir.op import Array, AtenImporter, Importer, op
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.types import F64
-from graphwright.ops.core.aten import by_overload, elementwise, number
+from graphwright.ops.core.aten_imports import by_overload, elementwise, number
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.checks import NUMBERS
 from graphwright.ops.core.elementwise_samples import binary_samples

@@ -24,7 +24,7 @@ from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather
-from graphwright.ops.core.interpolation import CUBIC_A, MAX_COORDINATE
+from graphwright.ops.core.interpolation_constants import CUBIC_A, MAX_COORDINATE
 from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceSum

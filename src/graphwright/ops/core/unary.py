@@ -13,7 +13,7 @@ from graphwright.ir.op import Array, AtenImport, AtenImporter, Importer, Inferen
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import BOOL, F16, F32, DType
-from graphwright.ops.core.aten import elementwise
+from graphwright.ops.core.aten_imports import elementwise
 from graphwright.ops.core.cast import Cast, in_wide_float
 from graphwright.ops.core.checks import FLOATS, INTEGERS, LOGICAL, NUMBERS, SIGNED
 from graphwright.ops.core.elementwise_samples import unary_samples

@@ -11,7 +11,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.op.exporter import as_onnx
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import BOOL, F16, F32, F64, I64, STRING, TensorType
-from graphwright.ops.core.aten import by_overload
+from graphwright.ops.core.aten_imports import by_overload
 from graphwright.ops.core.checks import need_dtype, same_dtype
 from graphwright.ops.core.imports import simple
 from graphwright.ops.core.known_elements import elementwise_fact

@@ -7,7 +7,7 @@ from typing import Any
 from graphwright.ir.graph import Value
 from graphwright.ir.op import AtenImporter
 from graphwright.ir.symbols import product
-from graphwright.ops.core.aten import per_axis
+from graphwright.ops.core.aten_imports import per_axis
 from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.reshape import Reshape

@@ -12,7 +12,7 @@ from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Importer, I
 from graphwright.ir.op.exporter import Exporter, as_onnx
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
-from graphwright.ops.core.aten import per_axis
+from graphwright.ops.core.aten_imports import per_axis
 from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.size_inference import number
 from graphwright.ops.core.squeeze import Squeeze

@@ -29,7 +29,7 @@ from graphwright.ir.op import (
 from graphwright.ir.op.exporter import Exporter, as_onnx
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
-from graphwright.ops.core.aten import per_axis
+from graphwright.ops.core.aten_imports import per_axis
 from graphwright.ops.core.checks import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.rounded_operands import product_dtype, rounded, verify_precision
 from graphwright.ops.core.size_inference import number

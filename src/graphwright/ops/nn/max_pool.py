@@ -11,7 +11,7 @@ from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Inference, 
 from graphwright.ir.op.exporter import Exporter, as_onnx
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, I8, I64, U8, TensorType
-from graphwright.ops.core.aten import per_axis
+from graphwright.ops.core.aten_imports import per_axis
 from graphwright.ops.core.checks import rank_of
 from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import scalar_of

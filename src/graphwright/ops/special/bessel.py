@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from graphwright.ops.core.aten import elementwise
+from graphwright.ops.core.aten_imports import elementwise
 from graphwright.ops.special import bessel_coefficients as c
 from graphwright.ops.special.formula import Real, absolute, cos, exp, fit, log, sin, special, sqrt, where
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from graphwright.ops.core.aten import elementwise
+from graphwright.ops.core.aten_imports import elementwise
 from graphwright.ops.special.formula import Real, erfc, exp, fit, log, special, sqrt, where
 from graphwright.ops.special.quantile_coefficients import QUANTILE_BETWEEN, QUANTILE_BEYOND, QUANTILE_NEAR
 

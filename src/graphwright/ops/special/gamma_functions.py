@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from graphwright.ir.op import AtenImporter, InferError, op
-from graphwright.ops.core.aten import by_overload, elementwise
+from graphwright.ops.core.aten_imports import by_overload, elementwise
 from graphwright.ops.special.formula import (
     Real,
     SpecialOfOne,

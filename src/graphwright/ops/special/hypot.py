@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from graphwright.ops.core.aten import elementwise
+from graphwright.ops.core.aten_imports import elementwise
 from graphwright.ops.special.formula import Real, absolute, special, sqrt, where
 
 

@@ -191,6 +191,31 @@ static int64_t find_visible(query *p, int64_t rows, const block *b) {
     return most;
 }
 
+/* Memory of a run of tiles besides that of `head`: accumulators, and for each row its largest score and its
+ * sum of exponentials. */
+typedef struct {
+    float *sums, *largest, *total;
+} accumulators;
+
+/* Divides the scratch memory of a run of `tiles` tiles with blocks of `length` keys, and clears the rows. */
+static accumulators divide(const struct attention_args *t, head *h, int64_t tiles, int64_t length,
+                           float *scratch) {
+    h->keys = scratch;
+    h->values = h->keys + length * t->depth;
+    h->scores = h->values + length * ceildiv(t->width, NR) * NR;
+    h->queries = h->scores + MR * PITCH;
+    accumulators a;
+    a.sums = h->queries + (t->depth ? ceildiv(t->depth, KEY_BLOCK) : 1) * MR * PITCH;
+    h->unhidden = (int64_t *)(a.sums + ceildiv(t->width, KEY_BLOCK) * h->sum_rows * PITCH);
+    a.largest = (float *)(h->unhidden + h->rows);
+    a.total = a.largest + tiles * VL;
+    for (int64_t i = 0; i < tiles * VL; i++) {
+        a.largest[i] = -__builtin_inff();
+        a.total[i] = 0;
+    }
+    return a;
+}
+
 /* Computes tiles [tile0, tile1) of the rows of one batch and head of keys. */
 static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, int64_t tile1, int64_t rows,
                       float *scratch) {
@@ -202,17 +227,7 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
     h->rows = row1 - row0;
     h->sum_rows = blocks > 1 ? h->rows : MR;
     h->in_log2 = !h->mask && t->softcap == 0 && !h->pairs;
-    h->keys = scratch;
-    h->values = h->keys + length * t->depth;
-    h->scores = h->values + length * ceildiv(t->width, NR) * NR;
-    h->queries = h->scores + MR * PITCH;
-    float *sums = h->queries + (t->depth ? ceildiv(t->depth, KEY_BLOCK) : 1) * MR * PITCH;
-    h->unhidden = (int64_t *)(sums + ceildiv(t->width, KEY_BLOCK) * h->sum_rows * PITCH);
-    float *largest = (float *)(h->unhidden + h->rows), *total = largest + (tile1 - tile0) * VL;
-    for (int64_t i = 0; i < (tile1 - tile0) * VL; i++) {
-        largest[i] = -__builtin_inff();
-        total[i] = 0;
-    }
+    const accumulators a = divide(t, h, tile1 - tile0, length, scratch);
     find_seen(t, h, row0);
     block b = {0, 0};
     do {
@@ -223,9 +238,9 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
             const int64_t row = part_begin(rows, i, tiles), at = row - row0;
             const tile x = {
                 .rows = part_begin(rows, i + 1, tiles) - row,
-                .sums = sums + (blocks > 1 ? at * PITCH : 0),
-                .largest = largest + (i - tile0) * VL,
-                .total = total + (i - tile0) * VL,
+                .sums = a.sums + (blocks > 1 ? at * PITCH : 0),
+                .largest = a.largest + (i - tile0) * VL,
+                .total = a.total + (i - tile0) * VL,
             };
             find_rows(t, h, row, x.rows, at, p);
             const int64_t end = find_visible(p, x.rows, &b);

@@ -144,10 +144,7 @@ STAGES: Final = (
     Stage(
         "simplified",
         "runs users' passes on the simplified graph",
-        (
-            Point.SIMPLIFIED,
-            DeadCode(),
-        ),
+        (Point.SIMPLIFIED, DeadCode()),
     ),
     Stage(
         PARTITION,

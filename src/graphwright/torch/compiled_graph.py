@@ -24,6 +24,7 @@ from graphwright.passes.model_interface import bind_constants
 from graphwright.program_cache import MOST_WEIGHTS, ProgramCache, program_key
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.model import Model
+from graphwright.support.background import BackgroundTask
 from graphwright.support.fork_lock import ForkLock
 from graphwright.torch.frozen_models import FrozenModel, FrozenModels, drop_stale_models, weights_with
 from graphwright.torch.parameters import FrozenParameters, Snapshot, sampled_bytes
@@ -66,6 +67,7 @@ class CompiledGraph:
         self._dispatch = TensorDispatch(self._run)
         self._dispatch.watch(vars(profiler), "_is_profiler_enabled", self._framed)
         self._models = FrozenModels(self._dispatch)
+        self._compiled_ahead: Model | None = None
         outputs, changed = self._interface.outputs, self._interface.changed
         self._is_plain = all(each.is_in_order for each in outputs) and not changed
 
@@ -73,6 +75,12 @@ class CompiledGraph:
     def call(self) -> Callable[..., list[Any]]:
         """Runs the graph on its arguments and returns a list of its results."""
         return self._dispatch if self._is_plain else self._call
+
+    def compile_ahead(self) -> None:
+        """Compiles the graph, which has no parameters, before its first call."""
+        with self._lock:
+            if self._compiled_ahead is None and not len(self._models):
+                self._compiled_ahead = self._compiled(())
 
     def _call(self, *arguments: Any) -> list[Any]:
         results = self._dispatch(*arguments)
@@ -130,7 +138,7 @@ class CompiledGraph:
         )
         forget = self._models.on_free(tensors)
         parameters = Snapshot(tensors, forget)
-        model = self._compiled(arguments)
+        model, self._compiled_ahead = self._compiled_ahead or self._compiled(arguments), None
         if self._releases:
             release(tensors)
             parameters = Snapshot(tensors, forget)
@@ -145,10 +153,9 @@ class CompiledGraph:
             for each in self._interface.inputs
             if each.position in self._frozen
         }
-        with self._report.timed():
+        with self._report.compiling():
             module = clone_module(self._module)  # the next call may have other parameters
             bind_constants(module, constants)
-            self._report.compilations += 1
             tensors = self._frozen.of(arguments)
             size = sum(each.nbytes for each in tensors)
             if size <= MOST_WEIGHTS or self._options.device != "cpu":
@@ -163,7 +170,7 @@ class CompiledGraph:
             return compile(module, options=self._options)
         key = program_key(self._module, module, self._options)
         if (kept := programs.load(key)) is not None:
-            self._report.cached += 1
+            self._report.count_cached()
             return kept
         self._report.miss = programs.explain_miss(key)
         info("a graph of PyTorch is not in the cache: %s", self._report.miss)
@@ -187,6 +194,33 @@ class CompiledGraph:
         threads = self._options.threads
         lazy = not self._is_guarded or self._interface.is_lazy
         return executor.tensor_path(torch.Tensor, inputs, outputs, frozen, arguments, threads, lazy)
+
+
+class PartitionedGraph:
+    """A graph in which PyTorch runs some operators, between the ``parts`` that graphwright compiles."""
+
+    def __init__(self, graph: fx.GraphModule, parts: Sequence[CompiledGraph]) -> None:
+        self._graph, self._parts = graph, parts
+        self._is_compiled = False
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Runs the graph on its arguments. The first call compiles all parts."""
+        if not self._is_compiled:
+            self._compile()
+            self._is_compiled = True
+        return self._graph(*arguments)
+
+    def _compile(self) -> None:
+        """Compiles the parts in two threads: one compiles while the other waits for the C compiler."""
+        waiting = iter([*self._parts])  # each thread takes the next one
+
+        def work() -> None:
+            while (part := next(waiting, None)) is not None:
+                part.compile_ahead()
+
+        with BackgroundTask(work, lambda: [*waiting]) as other:
+            work()
+        other.result()
 
 
 class SubgraphModule(torch.nn.Module):

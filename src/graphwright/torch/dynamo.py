@@ -15,7 +15,7 @@ from graphwright.frontends.torch.graph import ReadGraph, read_graph
 from graphwright.frontends.torch.hints import drop_hints, refuse_split_groups
 from graphwright.frontends.torch.partition import partition
 from graphwright.torch.captured import current_backend
-from graphwright.torch.compiled_graph import CompiledGraph, SubgraphModule
+from graphwright.torch.compiled_graph import CompiledGraph, PartitionedGraph, SubgraphModule
 from graphwright.torch.eager_graph import EagerGraph, NanCheck
 from graphwright.torch.metadata import is_plain, parameters
 from graphwright.torch.reports import Break, GraphReport, record
@@ -88,13 +88,14 @@ def _executor(
     report.parts = len(names)
     parts: dict[str, Any] = {name: graph.get_submodule(name) for name in names}
     refuse_split_groups([part.graph for part in parts.values()], reading.unsupported)
+    compiled: list[CompiledGraph] = []
     for name, part in parts.items():
         single = not isinstance(part.graph.output_node().args[0], list | tuple)
         read = read_graph(part.graph, part)
         if not read.unsupported:  # otherwise its arguments cannot be fed, and PyTorch runs it
-            compiled = CompiledGraph(part, read, settings.options, frozenset(), report)
-            setattr(graph, name, SubgraphModule(compiled, single))
-    return graph
+            compiled.append(CompiledGraph(part, read, settings.options, frozenset(), report))
+            setattr(graph, name, SubgraphModule(compiled[-1], single))
+    return PartitionedGraph(graph, compiled)
 
 
 def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:

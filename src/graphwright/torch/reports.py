@@ -17,11 +17,14 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.torch.source_lines import user_line
 from graphwright.log import warn_once
 from graphwright.records import dataclass
+from graphwright.support.fork_lock import ForkLock
 from graphwright.support.message_text import counted
 from graphwright.torch.captured import backend_of, graph_names
 
 MOST_GRAPHS: Final = 10_000
 """The most graphs that are kept; the oldest is dropped."""
+_LOCK: Final = ForkLock()
+"""Held while counts change: threads compile parts of one graph at the same time."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,10 @@ class GraphReport:
     """The number of these programs that came from the cache."""
     miss: str = ""
     """The reason for the last cache miss."""
+    _open: int = 0
+    """The number of threads that compile programs of this graph."""
+    _since: float = 0.0
+    """When the first of these threads began."""
 
     @classmethod
     def of(
@@ -102,13 +109,27 @@ class GraphReport:
         return cls(kind, sum(node.op == "call_function" for node in graph.nodes), found, broken)
 
     @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Adds the time of a ``with`` block."""
-        start = time.perf_counter()
+    def compiling(self) -> Iterator[None]:
+        """Counts a program and the time of a ``with`` block. Time in which several threads compile programs
+        of the graph counts once.
+        """
+        with _LOCK:
+            self.compilations += 1
+            self._open += 1
+            if self._open == 1:
+                self._since = time.perf_counter()
         try:
             yield
         finally:
-            self.seconds += time.perf_counter() - start
+            with _LOCK:
+                self._open -= 1
+                if not self._open:
+                    self.seconds += time.perf_counter() - self._since
+
+    def count_cached(self) -> None:
+        """Counts a program that came from the cache."""
+        with _LOCK:
+            self.cached += 1
 
     def __str__(self) -> str:
         parts = "" if self.parts == 1 else f" in {self.parts} parts"

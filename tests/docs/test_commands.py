@@ -5,23 +5,39 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.docs.commands import run
 from tests.docs.pages import MARKDOWN, ROOT, commands_of, page_id
 
+READ_ONLY: Final = {"bench", "explain", "inspect", "memory"}
+"""Commands that write no file unless they are asked to: the same one has the same effect on every page."""
 
-def pages_with_commands() -> list[Path]:
-    """The pages with commands of graphwright but the tutorials, which have tests of their own."""
-    return [p for p in MARKDOWN if p.parent.name != "tutorials" and commands_of("graphwright", [p])]
+
+def commands_by_page() -> dict[Path, list[tuple[str, ...]]]:
+    """The commands of graphwright on each page but the tutorials, which have tests of their own. What only
+    reads a model is on the first page that has it.
+    """
+    found: dict[Path, list[tuple[str, ...]]] = {}
+    seen = set[tuple[str, ...]]()
+    for page in (page for page in MARKDOWN if page.parent.name != "tutorials"):
+        commands = [each for each in commands_of("graphwright", [page]) if each not in seen]
+        seen |= {each for each in commands if each[1] in READ_ONLY}
+        if commands:
+            found[page] = commands
+    return found
+
+
+COMMANDS: Final = commands_by_page()
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("page", pages_with_commands(), ids=page_id)
+@pytest.mark.parametrize("page", COMMANDS, ids=page_id)
 def test_the_commands_of_a_page_work(page: Path) -> None:
-    for command in commands_of("graphwright", [page]):
+    for command in COMMANDS[page]:
         done = run(*command)
         assert done.status == 0, f"{shlex.join(command)}: {done.stderr}"
         assert done.stdout or done.stderr, shlex.join(command)

@@ -24,7 +24,7 @@ SIZE_FORMS: Final = (
 
 @dataclass(frozen=True)
 class SizeRange:
-    """A dynamic dimension: its name, inclusive bounds, and divisor.
+    """A dynamic dimension: its name, inclusive bounds, and divisor. Users know it as ``graphwright.Dim``.
 
     Sizes with the same name are equal; without a name, the size keeps the name from the model. ``high`` None
     is unbounded. Raises FeedError if no size satisfies the bounds.

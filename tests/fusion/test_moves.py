@@ -41,10 +41,11 @@ def test_a_reshaped_operand_that_others_read_is_stored_without_iterations(column
 
 
 def test_the_result_of_a_matrix_multiplication_beside_a_reshaped_operand() -> None:
-    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] x, float[C] b) => (float[] y, float[] z)
-        <int64[1] zero = {0}, float[3,1] one = {1, 1, 1}>
-        { v = Unsqueeze (b, zero) y = MatMul (x, one) z = Add (y, v) }"""
-    x, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([5, 7], np.float32)
-    y, z = gw.compile(onnx.parser.parse_model(text))(x, b)
-    np.testing.assert_array_equal(y, [[3], [12]])
-    np.testing.assert_array_equal(z, [[8, 10], [17, 19]])
+    text = """<ir_version: 8, opset_import: ["" : 17]> 
+        g (float[2,C,1] x, float[C] b) => (float[] y, float[] z) <int64[1] zero = {0}>
+        { v = Unsqueeze (b, zero) w = MatMul (x, x) z = Add (w, v) y = Mul (w, w) }"""
+    y, z = gw.compile(onnx.parser.parse_model(text))(
+        np.full((2, 1, 1), 3, np.float32), np.ones(1, np.float32)
+    )
+    np.testing.assert_array_equal(y, np.full((2, 1, 1), 81))
+    np.testing.assert_array_equal(z, np.full((2, 1, 1), 10))

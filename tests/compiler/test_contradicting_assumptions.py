@@ -77,3 +77,31 @@ def test_a_requirement_of_an_assumed_size_is_checked_after_the_assumption(x: Arr
     expected = np.maximum(np.flatnonzero(x), np.flatnonzero(y))
     np.testing.assert_array_equal(s, expected[None])
     np.testing.assert_array_equal(t, [[floats(3, 4) @ expected]])
+
+
+@pytest.mark.parametrize("columns", [0, 1])
+def test_a_broadcast_size_that_a_concatenation_requires_to_be_at_most_one(columns: int) -> None:
+    body = """s = Sub (x, y) h = Slice (x, from, to, axis, two) t = Concat <axis = 0> (h, x)"""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (float[A,C] x, float[2] y) => (float[] s, float[] t)
+    <int64[1] from = {{0}}, int64[1] to = {{99}}, int64[1] axis = {{1}}, int64[1] two = {{2}}> {{ {body} }}"""
+    x = np.full((3, columns), 5, np.float32)
+    if columns:
+        s, t = gw.compile(onnx.parser.parse_model(text))(x, floats(1, 2))
+        np.testing.assert_array_equal(s, x - floats(1, 2))
+        np.testing.assert_array_equal(t, np.concatenate([x, x]))
+    else:
+        with pytest.raises(gw.GraphwrightError, match=r"2 and 0 differ|0 and 2 differ"):
+            gw.compile(onnx.parser.parse_model(text))(x, floats(1, 2))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 4), (1, 1)])
+def test_equal_sizes_of_an_image_and_its_transpose_that_two_other_sizes_contradict(
+    rows: int, columns: int
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[2,C,1,A] x) => (float[] y)
+    <int64 first = {0}> { t = Transpose <perm = [2, 3, 0, 1]> (x) s = Add (x, t)
+      g = Gather <axis = 3> (x, first) m = Min (x, g) c = Concat <axis = 0> (g, g) y = Sub (c, s) }"""
+    x = np.arange(2 * rows * columns, dtype=np.float32).reshape(2, rows, 1, columns)
+    gathered = x[..., 0]
+    (y,) = gw.compile(onnx.parser.parse_model(text))(x)
+    np.testing.assert_array_equal(y, np.concatenate([gathered] * 2) - (x + x.transpose(2, 3, 0, 1)))

@@ -206,10 +206,11 @@ class SymbolTable:
         if guard in self.guards:
             return True
         is_assumable = self.assumable is None or guard.names <= self.assumable
-        if is_assumable and guard not in self.refused and not self._is_contradicted(guard):
+        is_refused = guard in self.refused or (relation == "==" and guard.mirrored in self.refused)
+        if is_assumable and not is_refused and not self._is_contradicted(guard):
             (self.constraints if self.demands_all else self.guards).setdefault(guard)
             return True
-        if is_assumable and guard not in self.refused and (others := self._guards_about(guard)):
+        if is_assumable and not is_refused and (others := self._guards_about(guard)):
             self.conflicts |= {guard, *others}
         self.undecided = True
         return False
@@ -219,16 +220,20 @@ class SymbolTable:
         return {guard for guard in self.guards if not guard.names.isdisjoint(relation.names)}
 
     def _is_contradicted(self, relation: Constraint) -> bool:
-        """Whether ``relation`` is an equality that is refuted for all sizes for which the required and
-        assumed equalities hold.
+        """Whether ``relation`` is an equality, and it or a known one is refuted for all sizes for which the
+        others hold.
         """
         if relation.relation != "==":
             return False
+        known = self._equalities()
+        related = (each for each in known if not each.names.isdisjoint(relation.names))
         try:
-            difference = reduced_difference(relation.left, relation.right, self._equalities())
-            return self.refutes_equal(difference, 0)
+            differences = [
+                reduced_difference(e.left, e.right, (*known, relation)) for e in (relation, *related)
+            ]
         except SymbolError:
             return False
+        return any(self.refutes_equal(difference, 0) for difference in differences)
 
     def _equalities(self) -> tuple[Constraint, ...]:
         return tuple(c for c in (*self.constraints, *self.guards) if c.relation == "==")

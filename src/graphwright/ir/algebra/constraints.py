@@ -37,6 +37,11 @@ class Constraint:
         """Names of its symbols."""
         return names_in(self.left, self.right)
 
+    @property
+    def mirrored(self) -> Constraint:
+        """The same relation between exchanged sides."""
+        return Constraint(self.relation, self.right, self.left, self.node)
+
     def broken_by(self, sizes: Mapping[str, int]) -> str | None:
         """How ``sizes`` violate it; None if they do not, or do not determine both sides."""
         try:

@@ -52,6 +52,27 @@ def test_arithmetic_agrees_with_integers(a: Dim, b: Dim, c: int, sizes: dict[str
 
 
 @quick
+@given(dims(), dims(), SIZES)
+@example(N, 4 * M - 4 * floordiv(3 * M, 4) + 40, dict.fromkeys(PLAIN_SYMBOLS, 7))
+@example(N - M, N + M + 1, dict.fromkeys(PLAIN_SYMBOLS, 5))
+def test_a_product_divided_by_a_sum_is_the_other_factor(a: Dim, b: Dim, sizes: dict[str, int]) -> None:
+    divisor, dividend = evaluate(b, sizes), evaluate(a * b, sizes)
+    if divisor:
+        assert evaluate(floordiv(a * b, b), sizes) == dividend // divisor
+        assert evaluate(mod(a * b, b), sizes) == 0
+        assert evaluate(floordiv(a * b + 1, b), sizes) == (dividend + 1) // divisor
+
+
+def test_exact_quotients_of_sums_are_found() -> None:
+    padded = 4 * T - 4 * floordiv(3 * T, 4) + 40
+    for factor in (N, N + M, 3 * N - 2, N * N + H):
+        assert floordiv(factor * padded, padded) is factor
+        assert mod(factor * padded, padded) == 0
+    assert str(floordiv(N * N - 1, N + 2)) == "floordiv(N*N - 1, N + 2)"
+    assert str(floordiv(3 * N, 2 * N + 2)) == "floordiv(3*N, 2*N + 2)"
+
+
+@quick
 @given(dims())
 def test_text_comes_back_as_the_same_object(dim: Dim) -> None:
     again = parse_dim(str(dim))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -420,3 +422,35 @@ def test_a_padded_shape_has_zeros() -> None:
     """Symbolic sizes are padded with 0 like numbers, not with empty strings."""
     _, b, x = start(N, 3)
     assert b.fact(b(Pad((1, 2)), b(Shape(), x))).elements == (0, N, 3, 0, 0)
+
+
+def test_the_batch_of_a_padded_sequence_that_is_split_into_blocks_is_known() -> None:
+    """TensorFlow's dilated convolutions in one dimension pad a sequence to blocks, and infer the batch."""
+    nodes = onnx.parser.parse_graph("""
+        g (float[N, T, 2] x) => (float[batch, count, 4, 2] y)
+        <int64[1] one = {1}, int64[1] three = {3}, int64[1] four = {4}, int64[4] start = {0, 8, 0, 0},
+         int64[1] zero = {0}, int64[1] all = {-1}, int64[2] block = {4, 2}> {
+            shape = Shape(x)
+            size = Gather(shape, one)
+            more = Add(size, three)
+            rounded = Div(more, four)
+            whole = Mul(rounded, four)
+            missing = Sub(whole, size)
+            pads = Concat<axis = 0>(start, missing, zero)
+            padded = Pad(x, pads)
+            padded_shape = Shape(padded)
+            padded_size = Gather(padded_shape, one)
+            blocks = Div(padded_size, four)
+            target = Concat<axis = 0>(all, blocks, block)
+            y = Reshape(padded, target)
+        }
+    """)
+    model = gw.compile(onnx.helper.make_model(nodes, opset_imports=[onnx.helper.make_opsetid("", 17)]))
+    batch, count = (model.outputs[0].shape or ())[:2]
+    assert (str(batch), str(count)) == ("N", "floordiv(T + 3, 4) + 2")
+    for size in (1, 4, 7):
+        x = np.arange(3 * size * 2, dtype=np.float32).reshape(3, size, 2)
+        expected = np.zeros((3, 8 + -(-size // 4) * 4, 2), np.float32)
+        expected[:, 8 : 8 + size] = x
+        (found,) = model(x)
+        np.testing.assert_array_equal(found, expected.reshape(3, -1, 4, 2))

@@ -367,23 +367,39 @@ def _is_floordiv(atom: Atom) -> bool:
 
 
 def _exact_quotient(a: Dim, b: Expr) -> Dim | None:
-    """``q`` with ``a == q*b``, when ``b`` is one term that divides every term of ``a``."""
-    if len(b.terms) != 1 or not isinstance(a, Expr):
+    """``q`` with ``a == q*b``, by polynomial long division; None if a remainder is left.
+
+    The leading terms are those of the lexicographic order of the powers (Cox, Little and O'Shea, Ideals,
+    Varieties, and Algorithms, section 2.3). None also if the quotient has more terms than ``a``.
+    """
+    if not isinstance(a, Expr):
         return None
-    ((divisor, scale),) = b.terms
+    factors = sorted({atom for monomial, _ in (*a.terms, *b.terms) for atom, _ in monomial}, key=str)
+
+    def powers(term: tuple[Monomial, int]) -> list[int]:
+        own = dict(term[0])
+        return [own.get(atom, 0) for atom in factors]
+
+    divisor = max(b.terms, key=powers)
+    rest: Dim = a
     quotient: list[tuple[Monomial, int]] = []
-    for monomial, coefficient in a.terms:
-        powers = dict(monomial)
-        for atom, power in divisor:
-            if powers.get(atom, 0) < power:
-                return None
-            powers[atom] -= power
-        if coefficient % scale:
+    while rest != 0 and len(quotient) < len(a.terms):
+        term = _term_quotient(max(terms_of(rest), key=powers), divisor)
+        if term is None:
             return None
-        quotient.append(
-            (tuple((atom, power) for atom, power in powers.items() if power), coefficient // scale)
-        )
-    return from_terms(quotient)
+        quotient.append(term)
+        rest -= from_terms([(_times(term[0], monomial), term[1] * factor) for monomial, factor in b.terms])
+    return from_terms(quotient) if rest == 0 else None
+
+
+def _term_quotient(term: tuple[Monomial, int], divisor: tuple[Monomial, int]) -> tuple[Monomial, int] | None:
+    """``term / divisor``, if it is a term with an integer coefficient."""
+    powers = dict(term[0])
+    for atom, power in divisor[0]:
+        powers[atom] = powers.get(atom, 0) - power
+    if term[1] % divisor[1] or min(powers.values(), default=0) < 0:
+        return None
+    return tuple((atom, power) for atom, power in powers.items() if power), term[1] // divisor[1]
 
 
 def _extremum(name: str, fold: Callable[..., int], dims: tuple[Dim, ...]) -> Dim:

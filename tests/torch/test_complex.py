@@ -163,6 +163,28 @@ def test_gradients_of_complex_parameters_and_arguments() -> None:
     close(found, expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_gradients_of_products_with_numbers(dtype: torch.dtype) -> None:
+    """With a gradient g, that of ``c * z`` is ``conj(c) * g``."""
+
+    def call(z: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros_like(z)
+        out[:2] = z[:2] * (0.1 + 2j)
+        out[2:, 1:] = z[2:, 1:] / 4j
+        return torch.view_as_real(out)
+
+    z, weights = spectrum(3, 4, dtype=dtype).requires_grad_(), spectrum(3, 4, dtype=dtype)
+    run = compiled(call)
+    (run(z) * torch.view_as_real(weights)).sum().backward()
+    expected = weights.numpy() * (0.1 - 2j)
+    expected[2:, 1:] = weights.numpy()[2:, 1:] / -4j
+    expected[2:, 0] = 0
+    assert z.grad is not None
+    rtol = 1e-6 if dtype == torch.complex64 else 1e-14
+    np.testing.assert_allclose(z.grad.numpy(), expected, rtol=rtol)
+    assert_native(run)
+
+
 def test_gradients_that_are_conjugated_or_negated_when_they_are_read() -> None:
     class Weighted(torch.autograd.Function):
         @staticmethod

@@ -64,6 +64,14 @@ def _tensor(given: Any, dtype: torch.dtype) -> Any:
     return ComplexTensor(*(torch.full((), part, dtype=dtype.to_real()) for part in (given.real, given.imag)))
 
 
+def _conjugate(x: Any) -> Any:
+    """The conjugate of a tensor, or of a number: gradients of products with numbers call the operator so."""
+    if isinstance(x, int | float | complex):
+        return _tensor(x.conjugate(), torch.complex128)
+    rule: Any = lookup_complex(_aten._conj.default, x)
+    return rule(x)
+
+
 def _power(x: Any, exponent: Any) -> Any:
     """``x ** exponent``, without logarithms where it is a product: 0 has none."""
     if exponent in (2, 3):
@@ -170,6 +178,7 @@ _MOVEMENTS: Final = (
 )
 _PRODUCTS: Final = frozenset({_aten.mul.Tensor, _aten.mul.Scalar, _aten.div.Tensor, _aten.div.Scalar})
 _RULES: Final[Mapping[Any, Callable[..., Any]]] = {
+    _aten._conj.default: _conjugate,
     _aten.pow.Tensor_Scalar: _power,
     _aten.addmm.default: _sum_of_products(torch.mm),
     _aten.addmv.default: _sum_of_products(lambda a, b: torch.mm(a, b.unsqueeze(1)).squeeze(1)),
@@ -190,6 +199,7 @@ _RULES: Final[Mapping[Any, Callable[..., Any]]] = {
     _aten.scalar_tensor.default: lambda value, **named: _full((), value, **named),
     _aten.new_full.default: _new_full,
     _aten.new_zeros.default: lambda x, size, **named: _new_full(x, size, 0, **named),
+    _aten.new_empty_strided.default: lambda x, size, stride, **named: _new_full(x, size, 0, **named),
     _aten.new_ones.default: lambda x, size, **named: _new_full(x, size, 1, **named),
 }
 

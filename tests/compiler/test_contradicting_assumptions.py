@@ -105,3 +105,18 @@ def test_equal_sizes_of_an_image_and_its_transpose_that_two_other_sizes_contradi
     gathered = x[..., 0]
     (y,) = gw.compile(onnx.parser.parse_model(text))(x)
     np.testing.assert_array_equal(y, np.concatenate([gathered] * 2) - (x + x.transpose(2, 3, 0, 1)))
+
+
+def test_an_assumption_about_a_part_that_is_larger_than_the_whole() -> None:
+    """``r`` broadcasts half of at most three indices with six columns: the half has one index, never six."""
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+        g (float[3] x, float[2,12] w, float[3,6] e) => (float[] r)
+        { nz = NonZero (x) p, q = Split <axis = 1, num_outputs = 2> (nz)
+          some = GatherElements <axis = 1> (w, q) r = Mean (some, e) }"""
+    model = gw.compile(onnx.parser.parse_model(text))
+    w = np.arange(24, dtype=np.float32).reshape(2, 12)
+    e = np.arange(18, dtype=np.float32).reshape(3, 6)
+    (r,) = model(floats(0, 5, 7), w, e)
+    np.testing.assert_allclose(r, (w[0, 2] + e) / 2)
+    with pytest.raises(gw.GraphwrightError):
+        model(floats(0, 0, 0), w[:, :0], e[:2])

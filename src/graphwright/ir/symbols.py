@@ -173,6 +173,10 @@ class SymbolTable:
         difference = self.range_of(a - b)
         return difference.low > 0 or (difference.high is not None and difference.high < 0)
 
+    def refutes(self, relation: Constraint) -> bool:
+        """Whether ``relation`` is an equality that holds for no sizes within the ranges."""
+        return relation.relation == "==" and self.refutes_equal(relation.left, relation.right)
+
     def proves_at_least(self, dim: Dim, bound: int) -> bool:
         """Whether ``dim >= bound`` for all sizes within the ranges."""
         return self.range_of(dim).low >= bound

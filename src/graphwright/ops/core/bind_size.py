@@ -88,6 +88,8 @@ def _limit(b: Builder, size: str, buffers: Sequence[tuple[Value, tuple[int, ...]
         if elements is not None and others and shape.count(-1) == 1:
             highs.append(elements // others)
     table.ranges[size] = Range(known.low, min((high for high in highs if high is not None), default=None))
+    if any(size in each.names and table.refutes(each) for each in table.guards):
+        table.ranges[size] = known  # no run satisfies the guards: a range of no sizes would refute types
 
 
 def bind_symbol(b: Builder, size: Dim, count: Value) -> None:

@@ -69,11 +69,19 @@ class History:
         return tuple(next(iter(self._passes.values()))[1])
 
     def _select(self, selection: Selection) -> None:
-        graph = selection.steps[0].node.graph if selection.steps else None
-        module, snapshots = next((m, s) for m, s in self._passes.values() if graph is None or m.main is graph)
+        module, snapshots = self._compiled(selection.steps[0].node.graph if selection.steps else None)
         pairs = _Pairs({step.node for step in all_steps(selection.steps) if isinstance(step.action, Branch)})
         pairs.add(module.main, snapshots[-1].module.main)
         self._selected.append((tuple(snapshots), pairs.values, pairs.nodes))
+
+    def _compiled(self, graph: Graph | None) -> tuple[Module, list[Snapshot]]:
+        """The module of ``graph`` and its snapshots. A program without steps computes nothing: its graph,
+        which is None, has only constants.
+        """
+        for module, snapshots in self._passes.values():
+            if module.main is graph or (graph is None and not any(_computing(module.main))):
+                return module, snapshots
+        raise AssertionError("no snapshot of the selected graph")
 
 
 class _Pairs:

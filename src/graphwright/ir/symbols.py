@@ -198,7 +198,7 @@ class SymbolTable:
         concrete shapes.
         """
         constraint = Constraint(relation, left, right, node)
-        if constraint not in self.constraints and self._is_contradicted(constraint):
+        if self.guards and constraint not in self.constraints and self._is_contradicted(constraint):
             self.conflicts |= self._guards_about(constraint)
         self.constraints.setdefault(constraint)
 
@@ -207,12 +207,13 @@ class SymbolTable:
         was added.
         """
         guard = Constraint(relation, left, right, node)
-        if guard in self.guards:
+        known = self.constraints if self.demands_all else self.guards
+        if guard in known:
             return True
         is_assumable = self.assumable is None or guard.names <= self.assumable
         is_refused = guard in self.refused or (relation == "==" and guard.mirrored in self.refused)
         if is_assumable and not is_refused and not self._is_contradicted(guard):
-            (self.constraints if self.demands_all else self.guards).setdefault(guard)
+            known[guard] = None
             return True
         if is_assumable and not is_refused and (others := self._guards_about(guard)):
             self.conflicts |= {guard, *others}
